@@ -1,0 +1,41 @@
+# `make demo` and `make test` do everything, starting from Python, pip and make alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := build/demo
+
+.PHONY: demo test lint format benchmark clean
+
+demo: $(VENV)/installed
+	$(BIN)/gfn4rec data prepare synthetic-small --out $(DEMO)/data
+	$(BIN)/gfn4rec data show $(DEMO)/data --count 3
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmark: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/data.py
+
+clean:
+	rm -rf $(VENV) build
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("gfn4rec needs Python 3.11 or newer; name one, as in make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/installed

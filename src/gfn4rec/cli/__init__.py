@@ -1,0 +1,57 @@
+"""The command `gfn4rec`: parses, calls, prints. No logic lives here."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from gfn4rec import __version__
+from gfn4rec.cli.data import app as data_app
+from gfn4rec.cli.output import print_error
+from gfn4rec.errors import UserError
+
+app = typer.Typer(
+    name="gfn4rec",
+    help="Listwise (slate) recommendation with generative flow networks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data_app, name="data")
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"gfn4rec {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code: 0 done, 2 a mistake of the user's, told in one line."""
+    try:
+        code = app(args=arguments, prog_name="gfn4rec", standalone_mode=False)
+    except UserError as error:
+        return print_error(str(error))
+    except TyperException as error:
+        return print_error(error.format_message())
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())

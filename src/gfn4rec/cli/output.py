@@ -1,0 +1,78 @@
+"""What every command prints with: results on standard output, progress and errors on standard error."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+
+
+def out() -> Console:
+    """The console for results."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """The whole answer as one JSON object."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_error(message: str) -> int:
+    """One line on standard error; the exit code of a user's mistake."""
+    typer.echo(f"gfn4rec: {' '.join(message.split())}", err=True)
+    return 2
+
+
+class Work:
+    """What a long command is doing, shown while it lasts."""
+
+    def __init__(self, progress: Progress, first_stage: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(first_stage, total=None)
+
+    def stage(self, name: str) -> None:
+        """A new stage begins."""
+        self._progress.update(self._task, description=name, total=None)
+
+    def downloaded(self, num_bytes: int, total: int | None) -> None:
+        """So much has been fetched."""
+        self._progress.update(self._task, description="fetching", completed=num_bytes, total=total)
+
+
+class _DownloadColumnWhenFetching(DownloadColumn):
+    """Bytes make sense only where bytes are counted."""
+
+    def render(self, task: Any) -> Any:
+        return super().render(task) if task.total else ""
+
+
+@contextlib.contextmanager
+def working(first_stage: str) -> Iterator[Work]:
+    """Show progress on a terminal while the block runs; it vanishes when the block ends."""
+    console = Console(stderr=True)
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        _DownloadColumnWhenFetching(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with progress:
+        yield Work(progress, first_stage)
+
+
+def table(*columns: str) -> Table:
+    """A table in the one style we use; all but the first column are numbers or short words."""
+    made = Table(header_style="bold", box=None, pad_edge=False, show_header=any(columns))
+    for position, column in enumerate(columns):
+        made.add_column(column, justify="left" if position == 0 else "right")
+    return made

@@ -1,0 +1,1 @@
+"""Raw files -> Interactions -> a prepared data set directory -> requests and slates as tensors."""

@@ -1,0 +1,126 @@
+"""Feature tables -> index columns with vocabularies, in the order of the users and items that are kept."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from gfn4rec.data.interactions import Feature, FeatureTable
+from gfn4rec.data.manifest import FeatureEntry
+from gfn4rec.errors import UserError
+
+UNKNOWN = 1  # 0 is padding, known values follow
+FIRST_VALUE = 2
+
+
+def encode_features(table: FeatureTable | None, ids: pl.Series) -> tuple[pl.DataFrame, tuple[FeatureEntry, ...]]:
+    """One row per id: `id`, maybe `title`, and each feature as an index, a list of indices, or a number."""
+    if table is None:
+        return pl.DataFrame({"id": ids}), ()
+    rows = _rows_of(table, ids)
+    columns, entries = [rows[name] for name in ("id", "title") if name in rows.columns], []
+    for feature in table.features:
+        column, entry = _ENCODERS[feature.kind](table, feature, rows)
+        columns.append(column.alias(feature.name))
+        entries.append(entry)
+    return pl.DataFrame(columns), tuple(entries)
+
+
+def decode_features(frame: pl.DataFrame, entries: tuple[FeatureEntry, ...]) -> FeatureTable:
+    """The inverse: a feature table with the raw values, numbered in the same order as before."""
+    columns = [pl.col("id")] + ([pl.col("title")] if "title" in frame.columns else [])
+    features = []
+    for entry in entries:
+        column = pl.col(entry.name)
+        if entry.kind != "numeric":
+            vocabulary = {FIRST_VALUE + number: value for number, value in enumerate(entry.vocabulary)}
+            column = _each_value(entry, column, vocabulary)
+        columns.append(column)
+        features.append(Feature(entry.name, entry.kind, entry.vocabulary if entry.kind != "numeric" else None))
+    return FeatureTable(frame.lazy().select(columns), tuple(features))
+
+
+def _each_value(entry: FeatureEntry, column: pl.Expr, vocabulary: Mapping[int, str]) -> pl.Expr:
+    def decode(values: pl.Expr) -> pl.Expr:
+        return values.replace_strict(vocabulary, default=None, return_dtype=pl.String)
+
+    return column.list.eval(decode(pl.element())).list.drop_nulls() if entry.kind == "multi" else decode(column)
+
+
+def _rows_of(table: FeatureTable, ids: pl.Series) -> pl.DataFrame:
+    """The table's rows for `ids`, in their order; ids without a row get nulls."""
+    wanted = pl.DataFrame({"id": ids})
+    frame = table.frame
+    if frame.collect_schema()["id"] != ids.dtype:
+        frame = frame.with_columns(pl.col("id").cast(pl.String))
+        wanted = wanted.with_columns(pl.col("id").cast(pl.String))
+    found = frame.join(wanted.lazy(), on="id", how="semi").collect()
+    repeated = found["id"].is_duplicated()
+    if repeated.any():
+        raise UserError(f"{table.source}: id {found['id'].filter(repeated)[0]} has several rows; keep one of them")
+    return wanted.join(found, on="id", how="left", maintain_order="left").with_columns(ids.alias("id"))
+
+
+def _vocabulary(table: FeatureTable, feature: Feature, values: pl.Series) -> tuple[str, ...]:
+    """The values that occur among `values`, in the given order or in that of the whole raw table."""
+    present = values.drop_nulls().unique()
+    if feature.vocabulary is not None:
+        kept = set(present.to_list())
+        return tuple(value for value in feature.vocabulary if value in kept)
+    column = table.frame.select(pl.col(feature.name))
+    if feature.kind == "multi":
+        column = column.explode(feature.name)
+    in_order = column.filter(pl.col(feature.name).is_in(present.implode())).unique(maintain_order=True).collect()
+    return tuple(in_order[feature.name].to_list())
+
+
+def _index(values: pl.Series, vocabulary: tuple[str, ...]) -> pl.Series:
+    numbers = pl.Series(range(FIRST_VALUE, FIRST_VALUE + len(vocabulary)), dtype=pl.UInt32)
+    known = pl.Series(vocabulary, dtype=pl.String)
+    return values.replace_strict(known, numbers, default=UNKNOWN, return_dtype=pl.UInt32)
+
+
+def _encode_categorical(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -> tuple[pl.Series, FeatureEntry]:
+    values = rows[feature.name].replace("", None)
+    vocabulary = _vocabulary(table, feature, values)
+    entry = FeatureEntry(name=feature.name, kind=feature.kind, vocabulary=vocabulary, num_unknown=values.null_count())
+    return _index(values, vocabulary), entry
+
+
+def _encode_multi(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -> tuple[pl.Series, FeatureEntry]:
+    """Repeated values of one row count once; a row without values has the single value `unknown`."""
+    exploded = (
+        rows.lazy()
+        .select(row=pl.int_range(pl.len()), value=pl.col(feature.name))
+        .explode("value")
+        .filter(pl.col("value").is_not_null() & (pl.col("value") != ""))
+        .unique(maintain_order=True)
+        .collect()
+    )
+    vocabulary = _vocabulary(table, feature, exploded["value"])
+    lists = exploded.select("row", _index(exploded["value"], vocabulary)).group_by("row", maintain_order=True).all()
+    every_row = pl.DataFrame({"row": range(rows.height)}, schema={"row": exploded.schema["row"]})
+    column = every_row.join(lists, on="row", how="left", maintain_order="left")["value"]
+    num_unknown = column.null_count()
+    column = column.fill_null(pl.Series([[UNKNOWN]], dtype=pl.List(pl.UInt32))) if num_unknown else column
+    entry = FeatureEntry(name=feature.name, kind=feature.kind, vocabulary=vocabulary, num_unknown=num_unknown)
+    return column, entry
+
+
+def _encode_numeric(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -> tuple[pl.Series, FeatureEntry]:
+    """Numbers stay as they are; mean and deviation go into the manifest, for standardising when they are loaded."""
+    values = rows[feature.name].cast(pl.Float64).fill_nan(None)
+    infinite = values.is_infinite().fill_null(False)
+    if infinite.any():
+        raise UserError(f"{table.source}: column {feature.name!r} of id {rows['id'].filter(infinite)[0]} is infinite")
+    known = values.drop_nulls().to_numpy()
+    entry = FeatureEntry(
+        name=feature.name,
+        kind=feature.kind,
+        num_unknown=values.null_count(),
+        mean=float(known.mean()) if len(known) else 0.0,
+        deviation=(float(known.std()) if len(known) else 0.0) or 1.0,
+    )
+    return values, entry
+
+
+_ENCODERS = {"categorical": _encode_categorical, "multi": _encode_multi, "numeric": _encode_numeric}

@@ -1,0 +1,101 @@
+"""The table of known data sets. A new one costs a reader and one entry here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from gfn4rec.config import nearest
+from gfn4rec.data.download import Archive
+from gfn4rec.data.interactions import Interactions
+from gfn4rec.data.readers.kuairand import read_kuairand
+from gfn4rec.data.readers.movielens import read_ml_1m, read_ml_100k
+from gfn4rec.data.synthetic import PRESETS, generate
+from gfn4rec.errors import UserError
+
+_ZENODO = "https://zenodo.org/records/10439422/files"
+_GROUPLENS = "https://files.grouplens.org/datasets/movielens"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A published data set."""
+
+    summary: str
+    archive: Archive
+    layout: str  # the files that --raw must hold
+    read: Callable[..., Interactions]
+    test_slates: int = 1  # as in the paper
+    has_random_log: bool = False
+
+
+def _kuairand(size: str, summary: str, md5: str | None, layout: str, test_slates: int) -> Source:
+    archive = Archive(
+        url=f"{_ZENODO}/KuaiRand-{size.capitalize() if size == 'pure' else size.upper()}.tar.gz",
+        md5=md5,
+        members=("*/data/log_*.csv", "*/data/user_features_*.csv", "*/data/video_features_basic_*.csv"),
+    )
+    return Source(summary, archive, layout, partial(read_kuairand, size=size), test_slates, has_random_log=True)
+
+
+SOURCES: dict[str, Source] = {
+    "ml-1m": Source(
+        "MovieLens 1M: 1,000,209 ratings of 3,706 movies by 6,040 users",
+        Archive(f"{_GROUPLENS}/ml-1m.zip", "c4d9eecfca2ab87c1945afe126590906", ("ml-1m/*.dat",)),
+        "ratings.dat, movies.dat, users.dat",
+        read_ml_1m,
+    ),
+    "ml-100k": Source(
+        "MovieLens 100K: 100,000 ratings of 1,682 movies by 943 users",
+        Archive(f"{_GROUPLENS}/ml-100k.zip", "0e33842e24a9c977be4e0107933c0723", ("ml-100k/u.*",)),
+        "u.data, u.item, u.user, u.genre, or RecBole's ml-100k.inter, .item, .user",
+        read_ml_100k,
+    ),
+    "kuairand-1k": _kuairand(
+        "1k",
+        "KuaiRand-1K: 11.7 million views of 4.37 million videos by 1,000 users",
+        "6b0b9c8222d67fcd4c676218edca3f1f",
+        "log_standard_4_08_to_4_21_1k.csv, log_standard_4_22_to_5_08_1k.csv, user_features_1k.csv, "
+        "video_features_basic_1k.csv",
+        test_slates=4,
+    ),
+    "kuairand-pure": _kuairand(
+        "pure",
+        "KuaiRand-Pure: 1.4 million views of 7,551 videos by 27,285 users",
+        None,
+        "log_standard_*_pure.csv, user_features_pure.csv, video_features_basic_pure.csv",
+        test_slates=1,
+    ),
+    "kuairand-27k": _kuairand(
+        "27k",
+        "KuaiRand-27K: 322 million views of 32 million videos by 27,285 users",
+        None,
+        "log_standard_*_27k_part*.csv, user_features_27k.csv, video_features_basic_27k.csv",
+        test_slates=4,
+    ),
+}
+
+SYNTHETIC = {f"synthetic-{name}": name for name in PRESETS}
+
+
+def read_synthetic(name: str, seed: int) -> Interactions:
+    """The log of an embedded world."""
+    return generate(PRESETS[SYNTHETIC[name]], seed)[1]
+
+
+def find_source(name: str) -> Source:
+    """A published data set by its name."""
+    if name not in SOURCES:
+        hint = nearest(name, [*SOURCES, *SYNTHETIC])
+        raise UserError(f"{name!r} is neither a known data set nor a file of yours; {hint}")
+    return SOURCES[name]
+
+
+def read_published(name: str, raw: Path, include_random: bool = False) -> Interactions:
+    """Read a published data set from the folder its files are in."""
+    source = find_source(name)
+    if not raw.is_dir():
+        raise UserError(f"{raw}: no such folder; --raw names the one with {source.layout}")
+    if include_random and not source.has_random_log:
+        raise UserError(f"--include-random: {name} has no log of random exposure; it goes with KuaiRand")
+    return source.read(raw, include_random=True) if include_random else source.read(raw)

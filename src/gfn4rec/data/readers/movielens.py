@@ -1,0 +1,95 @@
+"""MovieLens 1M (`*.dat`) and 100K (original `u.*` layout, or RecBole's atomic files)."""
+
+from pathlib import Path
+
+import polars as pl
+
+from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions, at_least
+from gfn4rec.data.readers.recbole import read_recbole
+from gfn4rec.data.table_file import TableFile
+from gfn4rec.data.tables import ColumnKind, read_table
+
+THRESHOLDS = {"click": 3, "like": 4, "star": 5}
+BEHAVIOURS = tuple(Behaviour(name) for name in THRESHOLDS)
+
+
+def read_ml_1m(raw: Path) -> Interactions:
+    """MovieLens 1M: genres of movies, gender and age band of users."""
+    ratings = _dat(raw / "ratings.dat", "user", "item", "rating", "time")
+    movies = _dat(raw / "movies.dat", "id", "title", "genres", encoding=_movies_encoding(raw / "movies.dat"))
+    users = _dat(raw / "users.dat", "id", "gender", "age", "occupation", "zip")
+    log = read_table(ratings, {"user": "integer", "item": "integer", "rating": "number", "time": "integer"})
+    movie_table = read_table(movies, {"id": "integer", "title": "text", "genres": "text"})
+    user_table = read_table(users, {"id": "integer", "gender": "text", "age": "text"})
+    return Interactions(
+        log=_ratings_to_behaviours(log),
+        behaviours=BEHAVIOURS,
+        users=FeatureTable(
+            user_table.lazy(), (Feature("gender", "categorical"), Feature("age", "categorical")), "users.dat"
+        ),
+        items=FeatureTable(
+            movie_table.lazy().with_columns(pl.col("genres").str.split("|")),
+            (Feature("genres", "multi"),),
+            "movies.dat",
+        ),
+        raw_files=(ratings.record(log.height), movies.record(), users.record()),
+    )
+
+
+def read_ml_100k(raw: Path) -> Interactions:
+    """MovieLens 100K: genres of movies; gender, occupation and age (a number) of users."""
+    if not (raw / "u.data").exists() and any(raw.glob("*.inter")):
+        return read_recbole(
+            raw,
+            behaviours={name: f"rating>={threshold}" for name, threshold in THRESHOLDS.items()},
+            kinds={"class": "multi", "gender": "categorical", "age": "numeric", "occupation": "categorical"},
+            rename={"class": "genres"},
+        )
+    ratings = TableFile(raw / "u.data", "\t", ("user", "item", "rating", "time"), ends_with_newline=True)
+    genre_file = TableFile(raw / "u.genre", "|", ("genre", "number"))
+    users = TableFile(raw / "u.user", "|", ("id", "age", "gender", "occupation", "zip"))
+    log = read_table(ratings, {"user": "integer", "item": "integer", "rating": "number", "time": "integer"})
+    genres = read_table(genre_file, {"genre": "text"})["genre"].drop_nulls().to_list()
+    movies = TableFile(raw / "u.item", "|", ("id", "title", "date", "video_date", "url", *genres), encoding="latin-1")
+    kinds: dict[str, ColumnKind] = {"id": "integer", "title": "text"}
+    movie_table = read_table(movies, kinds | {genre: "integer" for genre in genres})
+    genres_of_movie = pl.concat_list(pl.when(pl.col(genre) == 1).then(pl.lit(genre)) for genre in genres)
+    user_table = read_table(users, {"id": "integer", "age": "number", "gender": "text", "occupation": "text"})
+    return Interactions(
+        log=_ratings_to_behaviours(log),
+        behaviours=BEHAVIOURS,
+        users=FeatureTable(
+            user_table.lazy(),
+            (
+                Feature("gender", "categorical"),
+                Feature("age", "numeric"),
+                Feature("occupation", "categorical"),
+            ),
+            "u.user",
+        ),
+        items=FeatureTable(
+            movie_table.lazy().select("id", "title", genres=genres_of_movie.list.drop_nulls()),
+            (Feature("genres", "multi"),),
+            "u.item",
+        ),
+        raw_files=(ratings.record(log.height), movies.record(), users.record(), genre_file.record()),
+    )
+
+
+def _ratings_to_behaviours(log: pl.DataFrame) -> pl.DataFrame:
+    return log.with_columns(at_least("rating", threshold).alias(name) for name, threshold in THRESHOLDS.items())
+
+
+def _dat(path: Path, *columns: str, encoding: str = "utf-8") -> TableFile:
+    return TableFile(path, "::", columns, encoding, ends_with_newline=True)
+
+
+def _movies_encoding(path: Path) -> str:
+    """The published file is Latin-1; copies in UTF-8 go round too."""
+    try:
+        path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return "latin-1"
+    except OSError:
+        pass  # a missing file is named when it is read
+    return "utf-8"

@@ -1,0 +1,173 @@
+"""Anybody's own log: CSV, Parquet or JSON lines, described by a TOML file or by flags.
+
+```toml
+[log]
+files = ["log.csv"]
+user = "uid"
+item = "video"
+time = "ts"
+
+[behaviours]
+click = { column = "is_click" }
+like = { column = "rating", at_least = 4 }
+hate = { column = "is_hate", weight = -1 }
+
+[items]
+file = "videos.parquet"
+id = "video"
+title = "name"
+
+[items.features]
+category = { kind = "categorical" }
+tags = { kind = "multi", separator = "|" }
+price = { kind = "numeric" }
+```
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+from pydantic import Field
+
+from gfn4rec.config import StrictConfig
+from gfn4rec.data.interactions import (
+    Behaviour,
+    Feature,
+    FeatureKind,
+    FeatureTable,
+    Interactions,
+    RawFile,
+    at_least,
+)
+from gfn4rec.data.table_file import TableFile
+from gfn4rec.data.tables import ColumnKind, read_table
+from gfn4rec.errors import UserError
+
+_BEHAVIOUR = re.compile(r"(?P<name>[^=<>]+)(=(?P<column>[^=<>]+?)\s*(>=\s*(?P<at_least>\S+))?)?")
+
+
+class LogConfig(StrictConfig):
+    """The log itself."""
+
+    files: tuple[str, ...] = Field(min_length=1)  # read in this order
+    user: str = "user"  # the columns' names
+    item: str = "item"
+    time: str = "time"
+    order: Literal["time", "file"] = "time"  # "file": there are no times, the rows are in order as they stand
+    separator: str = Field(default=",", min_length=1)  # of CSV files
+    encoding: str = "utf-8"
+
+
+class BehaviourConfig(StrictConfig):
+    """A response: a 0/1 column, or a number with a threshold."""
+
+    column: str
+    at_least: float | None = None
+    weight: float = 1.0
+
+
+class FeatureConfig(StrictConfig):
+    """A feature: a column and its kind."""
+
+    kind: FeatureKind
+    column: str | None = None  # the feature's own name if absent
+    separator: str = "|"  # between the values of a multi-valued feature in a text file
+
+
+class TableConfig(StrictConfig):
+    """A table of users or items."""
+
+    file: str
+    id: str
+    title: str | None = None
+    separator: str = Field(default=",", min_length=1)
+    encoding: str = "utf-8"
+    features: dict[str, FeatureConfig] = Field(default_factory=dict)
+
+
+class OwnData(StrictConfig):
+    """What a TOML description of own data may say."""
+
+    log: LogConfig
+    behaviours: dict[str, BehaviourConfig] = Field(min_length=1)
+    users: TableConfig | None = None
+    items: TableConfig | None = None
+
+
+def parse_behaviour(text: str) -> tuple[str, dict[str, Any]]:
+    """`click`, `click=is_click` or `like=rating>=4` -> the name and the values of a BehaviourConfig."""
+    match = _BEHAVIOUR.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"--behaviour {text!r}: write NAME, NAME=COLUMN or NAME=COLUMN>=NUMBER")
+    name = match["name"].strip()
+    values: dict[str, Any] = {"column": (match["column"] or name).strip()}
+    if match["at_least"] is not None:
+        try:
+            values["at_least"] = float(match["at_least"])
+        except ValueError:
+            raise UserError(f"--behaviour {text!r}: {match['at_least']!r} is not a number") from None
+    return name, values
+
+
+def read_own(config: OwnData, folder: Path) -> Interactions:
+    """Read the files the description names, relative to `folder`."""
+    log_config = config.log
+    kinds: dict[str, ColumnKind] = {log_config.user: "id", log_config.item: "id"}
+    if log_config.order == "time":
+        kinds[log_config.time] = "time"
+    for behaviour in config.behaviours.values():
+        kinds[behaviour.column] = "number" if behaviour.at_least is not None else kinds.get(behaviour.column, "flag")
+    files = [
+        TableFile(folder / name, separator=log_config.separator, encoding=log_config.encoding)
+        for name in log_config.files
+    ]
+    parts = [read_table(file, kinds) for file in files]
+    log = _named(pl.concat(parts, how="vertical_relaxed"), config)
+    users, user_files = _read_features(config.users, folder)
+    items, item_files = _read_features(config.items, folder)
+    return Interactions(
+        log=log,
+        behaviours=tuple(Behaviour(name, behaviour.weight) for name, behaviour in config.behaviours.items()),
+        users=users,
+        items=items,
+        raw_files=(
+            *(file.record(part.height) for file, part in zip(files, parts, strict=True)),
+            *user_files,
+            *item_files,
+        ),
+        timed=log_config.order == "time",
+    )
+
+
+def _named(table: pl.DataFrame, config: OwnData) -> pl.DataFrame:
+    """The table with our column names, thresholds applied."""
+    log = config.log
+    time = pl.col(log.time) if log.order == "time" else pl.int_range(pl.len(), dtype=pl.Int64)
+    responses = [
+        (pl.col(each.column) if each.at_least is None else at_least(each.column, each.at_least)).alias(name)
+        for name, each in config.behaviours.items()
+    ]
+    return table.select(pl.col(log.user).alias("user"), pl.col(log.item).alias("item"), time.alias("time"), *responses)
+
+
+def _read_features(config: TableConfig | None, folder: Path) -> tuple[FeatureTable | None, tuple[RawFile, ...]]:
+    if config is None:
+        return None, ()
+    file = TableFile(folder / config.file, separator=config.separator, encoding=config.encoding)
+    kinds: dict[str, ColumnKind] = {config.id: "id"}
+    columns = [pl.col(config.id).alias("id")]
+    if config.title is not None:
+        kinds[config.title] = "text"
+        columns.append(pl.col(config.title).alias("title"))
+    for name, feature in config.features.items():
+        source = feature.column or name
+        kinds[source] = "number" if feature.kind == "numeric" else "text"
+        columns.append(pl.col(source).alias(name))
+    table = read_table(file, kinds).select(columns)
+    for name, feature in config.features.items():
+        if feature.kind == "multi" and table.schema[name] == pl.String:
+            table = table.with_columns(pl.col(name).str.split(feature.separator))
+    features = tuple(Feature(name, feature.kind) for name, feature in config.features.items())
+    return FeatureTable(table.lazy(), features, config.file), (file.record(),)

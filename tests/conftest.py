@@ -1,0 +1,77 @@
+"""What all tests share. A test that needs published data skips, saying so, where the files are absent."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import polars as pl
+import pytest
+
+from gfn4rec.cli import main
+from gfn4rec.data.interactions import Behaviour, Interactions
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli: TypeAlias = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run a command line in this process."""
+
+    def run(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def fails(cli: Cli) -> Callable[..., str]:
+    """Run a command that must fail as a user's mistake does: exit code 2, one line, nothing on standard output."""
+
+    def run(*arguments: object) -> str:
+        result = cli(*arguments)
+        assert result.code == 2, result
+        assert result.out == ""
+        assert result.err.count("\n") == 1, result.err
+        assert result.err.startswith("gfn4rec: ")
+        assert "Traceback" not in result.err
+        return result.err
+
+    return run
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], Path]:
+    """The folder of a published data set."""
+
+    def find(name: str) -> Path:
+        folder = Path(os.environ.get("GFN4REC_DATA", REPOSITORY.parent / "shared" / "data")) / name
+        if not folder.is_dir():
+            pytest.skip(f"{name} is not on this machine; GFN4REC_DATA names the folder it is in")
+        return folder
+
+    return find
+
+
+def make_interactions(
+    rows: list[tuple[int | str, int | str, int, int]], behaviour: str = "click", timed: bool = True
+) -> Interactions:
+    """A log with one behaviour, written down as (user, item, time, response)."""
+    log = pl.DataFrame(rows, schema=["user", "item", "time", behaviour], orient="row")
+    return Interactions(log, (Behaviour(behaviour),), timed=timed)

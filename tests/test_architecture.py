@@ -1,0 +1,50 @@
+"""Imports point upward on the page of rooms in docs/architecture.md, and nowhere else."""
+
+import ast
+from pathlib import Path
+
+import gfn4rec
+
+PACKAGE = Path(gfn4rec.__file__).parent
+GROUND = {"errors", "config", "seeding", "schema"}
+MAY_IMPORT = {
+    "errors": set[str](),
+    "config": {"errors"},
+    "seeding": set[str](),
+    "schema": set[str](),
+    "data": GROUND,
+    "cli": GROUND | {"data"},
+    "__init__": set[str](),
+    "__main__": {"cli"},
+}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [node.module or ""]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("gfn4rec.")}
+    return rooms
+
+
+def test_each_room_imports_only_rooms_above_it() -> None:
+    files = sorted(PACKAGE.rglob("*.py"))
+    assert len(files) > 20
+    for path in files:
+        room = room_of(path)
+        unexpected = imported_rooms(path) - MAY_IMPORT[room] - {room}
+        assert not unexpected, f"{path.relative_to(PACKAGE)} imports {unexpected}"
+
+
+def test_readers_do_not_know_what_is_built_on_them() -> None:
+    for path in (PACKAGE / "data" / "readers").glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for later in ("prepare", "dataset", "storage", "slates"):
+            assert f"gfn4rec.data.{later} " not in text, f"{path} imports {later}"
