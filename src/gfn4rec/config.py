@@ -50,7 +50,8 @@ def _describe(model: type[BaseModel], error: ErrorDetails) -> str:
         return f"unknown key {key!r}; {nearest(str(error['loc'][-1]), _fields_at(model, error['loc']))}"
     if error["type"] == "missing":
         return f"missing key {key!r}"
-    return f"{key}: {error['msg']}, got {error['input']!r}" if key else error["msg"]
+    problem = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {problem}, got {error['input']!r}" if key else problem
 
 
 def _fields_at(model: Any, location: tuple[int | str, ...]) -> list[str]:

@@ -1,5 +1,7 @@
 """Slates against the rule written out for one user, row by row."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +63,7 @@ def test_segments_are_disjoint_ordered_distinct_and_cover_all_but_the_stated_row
     # Every row from a user's first slate on is in a slate or a repeat of an item of the slate around it.
     covered = set(rows.ravel().tolist())
     num_inside = 0
-    for start, end in zip(offset[:-1], offset[1:], strict=True):
+    for start, end in pairwise(offset.tolist()):
         of_user = [row for row in range(start, end) if row in covered]
         num_inside += end - of_user[0] if of_user else 0
     assert num_inside == rows.size + segments.num_skipped

@@ -103,15 +103,15 @@ class Interactions:
 
     def _check_values(self, behaviours: list[str]) -> None:
         for name in ("user", "item"):
+            self._refuse(self.log[name].is_null(), name, "has no value", "fill it in or drop the row")
             dtype = self.log.schema[name]
             if not (dtype.is_integer() or dtype == pl.String):
                 raise UserError(f"column {name!r} holds {dtype}; ids are integers or strings")
-            self._refuse(self.log[name].is_null(), name, "has no value", "fill it in or drop the row")
         time = self.log["time"]
-        if not time.dtype.is_numeric():
-            raise UserError(f"column 'time' holds {time.dtype}; times are numbers")
         no_time = time.is_null() | (time.is_nan() if time.dtype.is_float() else False)
         self._refuse(no_time, "time", "has no value", "fill it in, or pass --order file to keep the order of the file")
+        if not time.dtype.is_numeric():
+            raise UserError(f"column 'time' holds {time.dtype}; times are numbers")
         for name in behaviours:
             values = self.log[name]
             if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):

@@ -1,9 +1,11 @@
 """A raw table file: how its text is laid out, and how to walk through it slowly when something is wrong with it."""
 
+import codecs
 import csv
 import gzip
 import hashlib
 import io
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,11 @@ class TableFile:
         return self.path.suffix == ".gz"
 
     @property
+    def has_wide_characters(self) -> bool:
+        """Whether a line feed is several bytes, so that lines cannot be told before decoding."""
+        return codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32"))
+
+    @property
     def first_line(self) -> int:
         """The line on which the first row stands."""
         return 2 if self.format == "text" and self.columns is None else 1
@@ -67,9 +74,12 @@ class TableFile:
 
     def lines(self) -> Iterator[str]:
         """Its lines, one by one; a line in another encoding is an error that names it."""
+        if self.has_wide_characters:
+            yield from self._decoded_whole()
+            return
         opener = gzip.open if self.is_compressed else Path.open
         with opener(self.path, "rb") as raw:
-            for number, line in enumerate(raw, start=1):
+            for number, line in enumerate(self._until_cut_off(raw), start=1):
                 try:
                     text = line.decode(self.encoding)
                 except UnicodeDecodeError as error:
@@ -79,13 +89,26 @@ class TableFile:
                     ) from None
                 yield text.removeprefix("\ufeff") if number == 1 else text
 
+    def _until_cut_off(self, raw: Iterable[bytes]) -> Iterator[bytes]:
+        try:
+            yield from raw
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(f"{self.path}: not a whole gzip file ({error}); fetch it again") from error
+
+    def _decoded_whole(self) -> Iterator[str]:
+        try:
+            text = self.path.read_bytes().decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.path}: not {self.encoding} text ({error.reason}); name its --encoding") from None
+        return iter(text.removeprefix("\ufeff").splitlines(keepends=True))
+
     def records(self) -> Iterator[list[str]]:
         """The fields of its lines, header included, one by one."""
         return _split(self.lines(), self.separator)
 
     def refuse_broken_tail(self) -> None:
         """An error if the last line breaks off, as far as that can be seen."""
-        if self.is_compressed:
+        if self.is_compressed or self.has_wide_characters:
             return
         with self.path.open("rb") as raw:
             size = raw.seek(0, io.SEEK_END)

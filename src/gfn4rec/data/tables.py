@@ -41,6 +41,8 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
         raise _diagnose(file, kinds, error) from error
     if file.format == "text" and any(table[name].has_nulls() for name in kinds):
         _refuse_broken_lines(file)
+        is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
+        table = table.head(table.height - int(is_blank.reverse().cum_min().sum()))  # blank lines at the end
     parsed = [_parse_text(file, table[name], kind) for name, kind in kinds.items()]
     return table.with_columns(parsed)
 
@@ -132,7 +134,12 @@ def _diagnose(file: TableFile, kinds: Kinds, error: Exception) -> UserError:
     numeric = {names.index(name): kind for name, kind in kinds.items() if kind in _NUMERIC_KINDS}
     for number, fields in enumerate(file.records(), start=1):
         for position, kind in numeric.items():
-            if number >= file.first_line and fields[position] and not _is_number(fields[position], kind):
+            if (
+                number >= file.first_line
+                and any(fields)
+                and fields[position]
+                and not _is_number(fields[position], kind)
+            ):
                 return UserError(
                     f"{file.path} line {number}: column {names[position]!r} is not a number: {fields[position]!r}"
                 )
@@ -143,7 +150,7 @@ def _refuse_broken_lines(file: TableFile) -> None:
     """An error at the first line with too few or too many fields."""
     num_columns = len(file.column_names())
     for line, fields in enumerate(file.records(), start=1):
-        if len(fields) != num_columns:
+        if len(fields) != num_columns and any(fields):
             raise UserError(
                 f"{file.path} line {line}: {len(fields)} fields where {num_columns} are expected; "
                 "the line is broken or the file is cut off"

@@ -24,12 +24,13 @@ price = { kind = "numeric" }
 ```
 """
 
+import codecs
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import (
@@ -48,6 +49,17 @@ from gfn4rec.errors import UserError
 _BEHAVIOUR = re.compile(r"(?P<name>[^=<>]+)(=(?P<column>[^=<>]+?)\s*(>=\s*(?P<at_least>\S+))?)?")
 
 
+def _known_encoding(name: str) -> str:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise ValueError("no such encoding; try utf-8, latin-1 or gb18030") from None
+    return name
+
+
+Encoding = Annotated[str, AfterValidator(_known_encoding)]
+
+
 class LogConfig(StrictConfig):
     """The log itself."""
 
@@ -57,7 +69,7 @@ class LogConfig(StrictConfig):
     time: str = "time"
     order: Literal["time", "file"] = "time"  # "file": there are no times, the rows are in order as they stand
     separator: str = Field(default=",", min_length=1)  # of CSV files
-    encoding: str = "utf-8"
+    encoding: Encoding = "utf-8"
 
 
 class BehaviourConfig(StrictConfig):
@@ -83,7 +95,7 @@ class TableConfig(StrictConfig):
     id: str
     title: str | None = None
     separator: str = Field(default=",", min_length=1)
-    encoding: str = "utf-8"
+    encoding: Encoding = "utf-8"
     features: dict[str, FeatureConfig] = Field(default_factory=dict)
 
 

@@ -1,0 +1,217 @@
+"""The commands as a user types them: what they print, and how each mistake ends."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gfn4rec import __version__
+from gfn4rec.data import readers
+from gfn4rec.data.download import Archive
+from tests.conftest import Cli
+
+Fails = Callable[..., str]
+
+HEADER = "user,item,time,click\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Callable[..., Path]:
+    """Write an own log; by default one of two users and six items, out of order in time."""
+
+    def write(*extra: str, header: str = HEADER, name: str = "log.csv") -> Path:
+        lines = [f"{user},{item},{99 - item},{item % 2}\n" for user in (1, 2) for item in range(1, 7)]
+        path = tmp_path / name
+        path.write_text(header + "".join(lines) + "".join(f"{line}\n" for line in extra))
+        return path
+
+    return write
+
+
+PREPARE = ("--core", 1, "--slate-size", 2, "--behaviour", "click")
+
+
+def test_prepare_describe_show_as_text(cli: Cli, tmp_path: Path) -> None:
+    result = cli("data", "prepare", "synthetic-tiny", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert result.err == ""
+    assert "Dataset" in result.out
+    assert "synthetic-tiny" in result.out
+    assert "What the 20-core filter removed" in result.out
+    assert result.out.endswith(f"Written to {tmp_path / 'out'}\n")
+    described = cli("data", "describe", tmp_path / "out")
+    assert described.out == result.out.rsplit("\n\nWritten", 1)[0] + "\n"
+    text = cli("data", "show", tmp_path / "out", "--count", 2).out
+    assert text.count("slate with reward") == 2
+    assert text.count("latest last") == 2
+
+
+def test_json_is_one_object_and_nothing_else(cli: Cli, tmp_path: Path) -> None:
+    prepared = cli("data", "prepare", "synthetic-tiny", "--out", tmp_path / "out", "--json")
+    assert prepared.err == ""
+    summary = json.loads(prepared.out)
+    assert summary["users"] == summary["statistics"]["users"] > 0
+    assert summary.pop("out") == str(tmp_path / "out")
+    assert json.loads(cli("data", "describe", tmp_path / "out", "--json").out) == summary
+    shown = json.loads(cli("data", "show", tmp_path / "out", "--count", 1, "--split", "val", "--json").out)
+    example = shown["examples"][0]
+    assert len(example["slate"]) == 6
+    assert example["reward"] == pytest.approx(sum(example["item_rewards"]) / 6, abs=1e-6)
+    assert example["slate"][0]["title"] == f"item {example['slate'][0]['item']}"
+    listed = json.loads(cli("data", "list", "--json").out)
+    assert {"ml-1m", "ml-100k", "kuairand-1k", "kuairand-pure", "kuairand-27k", "synthetic-small"} <= listed.keys()
+
+
+def test_the_default_output_folder(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("data", "prepare", "synthetic-tiny").code == 0
+    assert cli("data", "describe", "data/synthetic-tiny").code == 0
+
+
+def test_examples_show_what_the_log_says(cli: Cli, log: Callable[..., Path], tmp_path: Path) -> None:
+    assert cli("data", "prepare", log(), "--out", tmp_path / "out", *PREPARE).code == 0
+    shown = json.loads(cli("data", "show", tmp_path / "out", "--json", "--count", 9).out)["examples"]
+    assert [example["user"] for example in shown] in ([1, 2], [2, 1])
+    for example in shown:  # later items come first in this log
+        assert [event["item"] for event in example["history"]] == [6, 5, 4, 3]
+        assert [event["item"] for event in example["slate"]] == [2, 1]
+        assert [event["responses"] for event in example["slate"]] == [[], ["click"]]
+        assert example["reward"] == 0.5
+
+
+def test_help_has_an_example_everywhere(cli: Cli) -> None:
+    for command in ("prepare", "describe", "show", "list"):
+        result = cli("data", command, "--help")
+        assert result.code == 0
+        assert "Example: gfn4rec data" in result.out
+        assert "--json" in result.out
+    assert cli("--version").out == f"gfn4rec {__version__}\n"
+
+
+def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
+    assert "'--core'" in fails("data", "prepare", "ml-1m", "--cor", 5).replace("--core,", "'--core'")
+    assert "No such command 'dta'. Did you mean 'data'?" in fails("dta")
+    assert "--core" in fails("data", "prepare", "ml-1m", "--core", "many")
+    assert "--core" in fails("data", "prepare", "ml-1m", "--core", 0)
+    assert "NAME_OR_PATH" in fails("data", "prepare")
+    assert "did you mean 'synthetic-small'?" in fails("data", "prepare", "synthetic-smal")
+    assert "not a prepared data set" in fails("data", "describe", tmp_path)
+    assert "not a prepared data set" in fails("data", "show", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("extra", "options", "message"),
+    [
+        (("1,9,50,2",), (), "column 'click' is not 0 or 1: log.csv line 14 (2.0)"),
+        (("1,9,50,",), (), "column 'click' is not 0 or 1: log.csv line 14 (None)"),
+        (("1,9,,1",), (), "column 'time' has no value: log.csv line 14 (None); fill it in, or pass --order file"),
+        (("1,,50,1",), (), "column 'item' has no value: log.csv line 14"),
+        (("1,9,noon,1",), (), "log.csv line 14: column 'time' holds 'noon'"),
+        (("1,9,50,yes",), (), "log.csv line 14: column 'click' is not a number: 'yes'"),
+        (("1,9,50",), (), "log.csv line 14: 3 fields where 4 are expected"),
+        ((), ("--behaviour", "like=stars>=4"), "log.csv: no column 'stars'; choose from user, item, time, click"),
+        ((), ("--user-column", "usr"), "log.csv: no column 'usr'; did you mean 'user'?"),
+        ((), ("--core", 9), "--core 9 leaves nothing of the log; 2 is the largest core that keeps something"),
+        ((), ("--slate-size", 7), "--slate-size 7: no user has that many distinct items; the most any has is 6"),
+        ((), ("--order", "fil"), "--order"),
+        ((), ("--seed", 3), "--seed means nothing for"),
+    ],
+)
+def test_a_bad_log_ends_in_one_line_and_leaves_nothing(
+    fails: Fails,
+    log: Callable[..., Path],
+    tmp_path: Path,
+    extra: tuple[str, ...],
+    options: tuple[object, ...],
+    message: str,
+) -> None:
+    path = log(*extra)
+    assert message in fails("data", "prepare", path, "--out", tmp_path / "out", *PREPARE, *options)
+    assert [each.name for each in tmp_path.iterdir()] == ["log.csv"]
+
+
+def test_non_numeric_rating_missing_file_and_wrong_encoding(fails: Fails, tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "ratings.dat").write_text("1::10::5::100\n1::20::good::90\n")
+    (raw / "users.dat").write_text("1::F::1::10::48067\n")
+    out = ("--raw", raw, "--out", tmp_path / "out")
+    assert "ratings.dat line 2: column 'rating' is not a number: 'good'" in fails("data", "prepare", "ml-1m", *out)
+    (raw / "ratings.dat").write_text("1::10::5::100\n1::20::4")
+    assert "ratings.dat: its last line '1::20::4' breaks off" in fails("data", "prepare", "ml-1m", *out)
+    (raw / "ratings.dat").write_text("1::10::5::100\n1::20::::90\n")
+    assert "movies.dat: no such file" in fails("data", "prepare", "ml-1m", *out)
+    (raw / "movies.dat").write_text("10::A::B\n")
+    assert "column 'click' is not 0 or 1: ratings.dat line 2 (None)" in fails("data", "prepare", "ml-1m", *out)
+    (tmp_path / "log.csv").write_bytes(HEADER.encode() + b"Zo\xeb,1,1,1\n")
+    line = fails("data", "prepare", tmp_path / "log.csv", "--behaviour", "click", "--out", tmp_path / "out")
+    assert "log.csv line 2: not utf-8 text (byte 0xeb); name its encoding, as in --encoding latin-1" in line
+
+
+def test_another_encoding_and_separator(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes("user;item;time;click\nZoë;1;1;1\nZoë;2;2;0\n".encode("latin-1"))
+    options = ("--encoding", "latin-1", "--separator", ";", "--out", tmp_path / "out", *PREPARE)
+    assert cli("data", "prepare", tmp_path / "log.csv", *options).code == 0
+    shown = json.loads(cli("data", "show", tmp_path / "out", "--split", "train", "--json").out)
+    assert shown["examples"][0]["user"] == "Zoë"
+
+
+def test_out_of_order_times_are_sorted_and_duplicates_counted(
+    cli: Cli, log: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = log("1,1,98,1", "1,1,98,0")
+    summary = json.loads(cli("data", "prepare", path, "--out", tmp_path / "out", *PREPARE, "--json").out)
+    assert summary["records"] == 14
+    assert summary["statistics"]["duplicate_records"] == 2
+    assert summary["statistics"]["conflicting_duplicates"] == 1
+    assert summary["statistics"]["rows"] == 12
+
+
+def test_missing_times_with_the_order_of_the_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,click\n" + "".join(f"1,{item},1\n" for item in (3, 1, 2, 4)))
+    options = ("--out", tmp_path / "out", *PREPARE, "--order", "file")
+    assert cli("data", "prepare", tmp_path / "log.csv", *options).code == 0
+    shown = json.loads(cli("data", "show", tmp_path / "out", "--json").out)
+    assert [event["item"] for event in shown["examples"][0]["slate"]] == [2, 4]
+
+
+def test_features_that_are_missing_are_unknown_and_counted(cli: Cli, log: Callable[..., Path], tmp_path: Path) -> None:
+    log()
+    (tmp_path / "items.csv").write_text("item,kind,price\n1,a,2\n2,,3\n3,b,\n")
+    (tmp_path / "own.toml").write_text(
+        '[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { column = "click" }\n'
+        '[items]\nfile = "items.csv"\nid = "item"\n'
+        '[items.features]\nkind = { kind = "categorical" }\nprice = { kind = "numeric" }\n'
+    )
+    options = ("--core", 1, "--slate-size", 2, "--out", tmp_path / "out", "--json")
+    features = json.loads(cli("data", "prepare", tmp_path / "own.toml", *options).out)["features"]["items"]
+    assert features["kind"] == {"kind": "categorical", "values": 2, "unknown": 4}
+    assert features["price"] == {"kind": "numeric", "values": None, "unknown": 4}
+
+
+def test_a_wrong_description_is_named(fails: Fails, log: Callable[..., Path], tmp_path: Path) -> None:
+    log()
+    toml = tmp_path / "own.toml"
+    toml.write_text('[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { colum = "click" }\n')
+    assert "own.toml: missing key 'behaviours.click.column'" in fails(
+        "data", "prepare", toml, "--out", tmp_path / "out"
+    )
+    toml.write_text('[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { column = "click", wieght = 2 }\n')
+    line = fails("data", "prepare", toml, "--out", tmp_path / "out")
+    assert "own.toml: unknown key 'behaviours.click.wieght'; did you mean 'weight'?" in line
+    assert "--core" not in line
+    toml.write_text('[log]\nfiles = ["gone.csv"]\n[behaviours]\nclick = { column = "click" }\n')
+    assert "gone.csv: no such file" in fails("data", "prepare", toml, "--out", tmp_path / "out")
+
+
+def test_offline_is_said_in_one_line(fails: Fails, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GFN4REC_CACHE", str(tmp_path / "cache"))
+    unreachable = Archive("http://127.0.0.1:9/ml-1m.zip", None, ("*",))
+    source = dataclasses.replace(readers.SOURCES["ml-1m"], archive=unreachable)
+    monkeypatch.setitem(readers.SOURCES, "ml-1m", source)
+    line = fails("data", "prepare", "ml-1m", "--out", tmp_path / "out")
+    assert "cannot be fetched" in line
+    assert "unpack it, and name the folder with ratings.dat, movies.dat, users.dat by --raw" in line
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,80 @@
+import polars as pl
+import pytest
+
+from gfn4rec.data.interactions import Behaviour, Interactions, RawFile, at_least
+from gfn4rec.errors import UserError
+from tests.conftest import make_interactions
+
+CLICK = (Behaviour("click"),)
+
+
+def build(**columns: list[object]) -> Interactions:
+    defaults: dict[str, list[object]] = {"user": [1, 2], "item": [1, 2], "time": [1, 2], "click": [0, 1]}
+    return Interactions(pl.DataFrame(defaults | columns), CLICK)
+
+
+def test_a_good_log_is_taken_and_trimmed_to_its_columns() -> None:
+    interactions = build(extra=["a", "b"], click=[0.0, 1.0])
+    assert interactions.log.columns == ["user", "item", "time", "click"]
+    assert interactions.log["click"].dtype == pl.UInt8
+    assert interactions.log["click"].to_list() == [0, 1]
+    assert build(click=[False, True]).log["click"].to_list() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"click": [0, 2]}, "column 'click' is not 0 or 1: row 2 (2)"),
+        ({"click": [None, 1]}, "column 'click' is not 0 or 1: row 1 (None)"),
+        ({"click": [0.5, 1.0]}, "column 'click' is not 0 or 1: row 1 (0.5)"),
+        ({"click": [float("nan"), 1.0]}, "column 'click' is not 0 or 1: row 1 (nan)"),
+        ({"click": ["yes", "no"]}, "behaviour 'click' holds String"),
+        ({"user": [None, 2]}, "column 'user' has no value: row 1 (None)"),
+        ({"item": [None, None]}, "column 'item' has no value: row 1 (None), row 2 (None)"),
+        ({"item": [1.5, 2.0]}, "column 'item' holds Float64; ids are integers or strings"),
+        ({"time": [None, 2]}, "column 'time' has no value: row 1 (None); fill it in, or pass --order file"),
+        ({"time": [1.0, float("nan")]}, "column 'time' has no value: row 2 (nan)"),
+        ({"time": ["a", "b"]}, "column 'time' holds String; times are numbers"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_row(columns: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(**columns)
+    assert message in str(error.value)
+
+
+def test_only_the_first_offenders_are_listed() -> None:
+    with pytest.raises(UserError, match=r"row 1 \(2\), row 2 \(3\), row 3 \(4\) and 2 more; for ratings"):
+        build(user=[1] * 5, item=[1] * 5, time=[1] * 5, click=[2, 3, 4, 5, 6])
+
+
+def test_a_row_is_placed_in_its_file() -> None:
+    files = (RawFile("a.csv", "", 2, 2), RawFile("b.parquet", "", 3, 1, "row"), RawFile("items.csv", ""))
+    log = make_interactions([(1, 1, 1, 0)] * 5).log
+    interactions = Interactions(log, CLICK, raw_files=files)
+    assert [interactions.locate(row) for row in range(5)] == [
+        "a.csv line 2",
+        "a.csv line 3",
+        "b.parquet row 1",
+        "b.parquet row 2",
+        "b.parquet row 3",
+    ]
+
+
+def test_columns_and_behaviours_must_be_there() -> None:
+    log = make_interactions([(1, 1, 1, 0)]).log
+    with pytest.raises(UserError, match="no column 'like'"):
+        Interactions(log, (Behaviour("like"),))
+    with pytest.raises(UserError, match="no behaviour given"):
+        Interactions(log, ())
+    with pytest.raises(UserError, match="must differ"):
+        Interactions(log, (Behaviour("click"), Behaviour("click")))
+    with pytest.raises(UserError, match="must differ"):
+        Interactions(log, (Behaviour("time"),))
+    with pytest.raises(UserError, match="no interactions"):
+        Interactions(log.clear(), CLICK)
+
+
+def test_a_rating_turns_into_a_response_only_if_there_is_one() -> None:
+    ratings = pl.DataFrame({"rating": [2.9, 3.0, 5.0, None, float("nan")]})
+    assert ratings.select(at_least("rating", 3))["rating"].to_list() == [False, True, True, None, None]

@@ -1,0 +1,218 @@
+"""From a log to a prepared directory: numbers worked out by hand, and properties that hold for every log."""
+
+import tempfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions
+from gfn4rec.data.manifest import Manifest, PrepareConfig
+from gfn4rec.data.prepare import prepare
+from gfn4rec.errors import UserError
+from tests.conftest import make_interactions
+
+ALL = PrepareConfig(core=1, slate_size=2, test_slates=1, val_slates=1)
+
+logs = st.lists(
+    st.tuples(st.integers(-3, 4), st.integers(1, 6), st.integers(0, 8), st.integers(0, 1)), min_size=6, max_size=60
+)
+
+
+def read_back(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def test_order_numbers_and_slates_by_hand(tmp_path: Path) -> None:
+    # Users "10" and "9" sort as numbers; rows by time, ties in file order; items by first appearance.
+    rows: list[tuple[int | str, int | str, int, int]] = [
+        (10, "x", 5, 1),
+        (9, "y", 3, 0),
+        (10, "z", 1, 0),
+        (9, "w", 3, 1),
+        (9, "x", 1, 1),
+        (10, "y", 5, 0),
+        (9, "x", 9, 0),
+    ]
+    prepare(make_interactions(rows), ALL, tmp_path / "out", "hand")
+    log = pl.read_parquet(tmp_path / "out" / "log.parquet")
+    assert log.rows() == [
+        (1, 1, 1, 1),  # user 9: x at 1
+        (1, 2, 3, 0),  # y before w: file order at equal time
+        (1, 3, 3, 1),
+        (1, 1, 9, 0),
+        (2, 4, 1, 0),  # user 10: z, then x before y
+        (2, 1, 5, 1),
+        (2, 2, 5, 0),
+    ]
+    data = SlateData.open(tmp_path / "out")
+    assert data.users["id"].to_list() == [9, 10]
+    assert data.items["id"].to_list() == ["x", "y", "w", "z"]
+    assert pl.read_parquet(tmp_path / "out" / "slates.parquet").rows() == [(0, 1, 0), (2, 3, 2), (5, 6, 0)]
+
+
+def test_ids_of_any_span_are_numbered_alike(tmp_path: Path) -> None:
+    compact = [(user, item, time, 1) for user in (1, 2) for time, item in enumerate((3, 1, 2, 4))]
+    sparse = [(user * 10**15, item * -(10**14), time, 1) for user, item, time, _ in compact]
+    text = [(f"u{user}", f"i{item}", time, 1) for user, item, time, _ in compact]
+    tables = []
+    for number, rows in enumerate((compact, sparse, text)):
+        prepare(make_interactions(list(rows)), ALL, tmp_path / str(number), "x")
+        tables.append(pl.read_parquet(tmp_path / str(number) / "log.parquet"))
+    assert tables[0].equals(tables[1])
+    assert tables[0].equals(tables[2])
+
+
+def test_duplicates_are_dropped_and_counted_after_the_filter(tmp_path: Path) -> None:
+    rows: list[tuple[int | str, int | str, int, int]] = [
+        (1, 1, 1, 1),
+        (1, 1, 1, 1),  # the same once more
+        (1, 2, 2, 0),
+        (1, 2, 2, 1),  # the same with another answer: the first counts
+        (1, 1, 3, 0),  # another time: another visit
+        (2, 9, 1, 0),  # too rare for a core of 2
+    ]
+    manifest = prepare(make_interactions(rows), ALL.model_copy(update={"core": 2}), tmp_path / "out", "x")
+    counts = manifest.statistics
+    assert (counts.raw_records, counts.raw_users, counts.raw_items) == (6, 2, 3)
+    assert (counts.records, counts.users, counts.items) == (5, 1, 2)
+    assert (counts.duplicate_records, counts.conflicting_duplicates, counts.rows) == (2, 1, 3)
+    assert pl.read_parquet(tmp_path / "out" / "log.parquet")["click"].to_list() == [1, 0, 0]
+
+
+def test_without_times_a_repetition_is_a_second_visit(tmp_path: Path) -> None:
+    rows: list[tuple[int | str, int | str, int, int]] = [(1, 1, 0, 1), (1, 2, 0, 0), (1, 1, 0, 1), (1, 2, 0, 1)]
+    manifest = prepare(make_interactions(rows, timed=False), ALL, tmp_path / "out", "x")
+    assert manifest.statistics.duplicate_records == 0
+    assert not manifest.timed
+
+
+def test_an_empty_core_says_which_k_keeps_something(tmp_path: Path) -> None:
+    interactions = make_interactions([(user, item, item, 1) for user in range(3) for item in range(4)])
+    with pytest.raises(UserError, match="--core 5 leaves nothing of the log; 3 is the largest core"):
+        prepare(interactions, PrepareConfig(core=5), tmp_path / "out", "x")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_slate_size_beyond_every_log_says_what_there_is(tmp_path: Path) -> None:
+    interactions = make_interactions([(user, item % 4, item, 1) for user in range(3) for item in range(9)])
+    with pytest.raises(UserError, match="--slate-size 6: no user has that many distinct items; the most any has is 4"):
+        prepare(interactions, PrepareConfig(core=1), tmp_path / "out", "x")
+
+
+def test_short_users_are_counted(tmp_path: Path) -> None:
+    lengths = {1: 1, 2: 2, 3: 4, 4: 6, 5: 8}  # 0, 1, 2, 3, 4 slates of two
+    rows = [(user, item, item, 1) for user, length in lengths.items() for item in range(length)]
+    counts = prepare(make_interactions(list(rows)), ALL, tmp_path / "out", "x").statistics
+    assert (counts.slates, counts.train_slates, counts.val_slates, counts.test_slates) == (10, 5, 2, 3)
+    assert (counts.users_without_slate, counts.users_without_test, counts.users_without_val) == (1, 1, 2)
+    assert (counts.rows_in_slates, counts.rows_leading, counts.rows_skipped, counts.longest_log) == (20, 1, 0, 8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs, st.integers(1, 3), st.integers(1, 3))
+def test_properties_of_every_prepared_log(log: list[tuple[int, int, int, int]], core: int, slate_size: int) -> None:
+    config = PrepareConfig(core=core, slate_size=slate_size, test_slates=1, val_slates=1)
+    with tempfile.TemporaryDirectory() as folder:
+        first, second, again = (Path(folder) / name for name in ("first", "second", "again"))
+        try:
+            manifest = prepare(make_interactions(list(log)), config, first, "x")
+        except UserError:  # nothing is left of this log
+            return
+        prepare(make_interactions(list(log)), config, second, "x")
+        assert read_back(first) == read_back(second)
+        check_no_leak(first, manifest)
+        # What is filtered stays as it is when it is prepared once more.
+        prepare(SlateData.open(first).interactions(), config.model_copy(update={"core": 1}), again, "x")
+        tables, tables_again = read_back(first), read_back(again)
+        del tables["manifest.json"], tables_again["manifest.json"]
+        assert tables == tables_again
+        if not manifest.statistics.duplicate_records:
+            repeated = prepare(SlateData.open(first).interactions(), config, again, "x")
+            removed = {"raw_records": 0, "raw_users": 0, "raw_items": 0}
+            assert repeated.model_copy(update={"statistics": None}) == manifest.model_copy(update={"statistics": None})
+            assert repeated.statistics.model_copy(update=removed) == manifest.statistics.model_copy(update=removed)
+
+
+def check_no_leak(directory: Path, manifest: Manifest) -> None:
+    """Histories end before their slate, and no training slate shares a row with, or comes after, a held-out one."""
+    log = pl.read_parquet(directory / "log.parquet")
+    slates = pl.read_parquet(directory / "slates.parquet")
+    rows = slates.drop("split").to_numpy()
+    data = SlateData.open(directory, history_length=100)
+    for number, slate in enumerate(rows):
+        user = log["user"][int(slate[0])]
+        before = log.head(int(slate[0])).filter(pl.col("user") == user)
+        history = data.slates(data.split("train").new_tensor([number])).request.history_BH[0]
+        assert history[history > 0].tolist() == before["item"].to_list()
+    by_split = {split: set(rows[(slates["split"] == split).to_numpy()].ravel().tolist()) for split in range(3)}
+    assert not by_split[0] & by_split[1]
+    assert not (by_split[0] | by_split[1]) & by_split[2]
+    user_of_row = log["user"].to_list()
+    for split in (1, 2):
+        for row in by_split[split]:
+            earlier = [
+                other for lower in range(split) for other in by_split[lower] if user_of_row[other] == user_of_row[row]
+            ]
+            assert all(other < row for other in earlier)
+    assert manifest.statistics.rows == log.height
+
+
+def feature_interactions() -> Interactions:
+    log = make_interactions([(user, item, item, 1) for user in (1, 2) for item in (10, 20, 30)]).log
+    items = pl.LazyFrame(
+        {
+            "id": [99, 10, 20],
+            "title": ["not kept", "ten", "twenty"],
+            "kind": ["b", "a", "b"],
+            "tags": [["z", "y"], ["x", "y", "x"], None],
+            "price": [5.0, 1.0, 3.0],
+        }
+    )
+    features = (Feature("kind", "categorical"), Feature("tags", "multi"), Feature("price", "numeric"))
+    return Interactions(log, (Behaviour("click"),), items=FeatureTable(items, features, "items"))
+
+
+def test_features_count_in_raw_order_and_unknowns_are_counted(tmp_path: Path) -> None:
+    manifest = prepare(feature_interactions(), ALL, tmp_path / "out", "x")
+    kind, tags, price = manifest.item_features
+    # "b" comes first in the raw table though its first row is not kept; "z" belongs to no kept item.
+    assert (kind.vocabulary, kind.num_unknown) == (("b", "a"), 1)
+    assert (tags.vocabulary, tags.num_unknown) == (("y", "x"), 2)
+    assert (price.mean, price.deviation, price.num_unknown) == (2.0, 1.0, 1)
+    features = SlateData.open(tmp_path / "out").item_features
+    assert features.categorical["kind"].tolist() == [0, 3, 2, 1]
+    assert features.multi["tags"].tolist() == [[0, 0], [3, 2], [1, 0], [1, 0]]
+    assert features.numeric["price"].tolist() == [0.0, -1.0, 1.0, 0.0]
+    assert features.num_values == {"kind": 4, "tags": 4}
+
+
+def test_preparing_what_was_opened_is_the_identity_with_features_too(tmp_path: Path) -> None:
+    first = prepare(feature_interactions(), ALL, tmp_path / "first", "x")
+    data = SlateData.open(tmp_path / "first")
+    assert data.items["title"].to_list() == ["ten", "twenty", None]
+    assert prepare(data.interactions(), ALL, tmp_path / "again", "x") == first
+    assert read_back(tmp_path / "first") == read_back(tmp_path / "again")
+
+
+def test_feature_tables_may_not_contradict_themselves(tmp_path: Path) -> None:
+    interactions = make_interactions([(1, item, item, 1) for item in (1, 2)])
+    twice = FeatureTable(
+        pl.LazyFrame({"id": [1, 1], "kind": ["a", "b"]}), (Feature("kind", "categorical"),), "items.csv"
+    )
+    with pytest.raises(UserError, match="items.csv: id 1 has several rows"):
+        prepare(Interactions(interactions.log, interactions.behaviours, items=twice), ALL, tmp_path / "out", "x")
+    infinite = FeatureTable(pl.LazyFrame({"id": [1], "price": [float("inf")]}), (Feature("price", "numeric"),), "i.csv")
+    with pytest.raises(UserError, match="i.csv: column 'price' of id 1 is infinite"):
+        prepare(Interactions(interactions.log, interactions.behaviours, items=infinite), ALL, tmp_path / "out", "x")
+
+
+def test_ids_of_the_log_and_of_a_feature_table_meet_as_text(tmp_path: Path) -> None:
+    log = make_interactions([(1, "7", 1, 1), (1, "x", 2, 1)])
+    table = FeatureTable(pl.LazyFrame({"id": [7], "kind": ["a"]}), (Feature("kind", "categorical"),))
+    manifest = prepare(Interactions(log.log, log.behaviours, items=table), ALL, tmp_path / "out", "x")
+    assert manifest.item_features[0].num_unknown == 1
+    assert SlateData.open(tmp_path / "out").item_features.categorical["kind"].tolist() == [0, 2, 1]

@@ -1,0 +1,182 @@
+"""Directories: whole or not at all, and never opened if something is wrong with them."""
+
+import errno
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gfn4rec.data import storage
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.manifest import PrepareConfig
+from gfn4rec.data.prepare import prepare
+from gfn4rec.data.storage import read_manifest
+from gfn4rec.errors import UserError
+from tests.conftest import make_interactions
+
+CONFIG = PrepareConfig(core=1, slate_size=2)
+
+
+def write(out: Path, num_items: int = 6) -> None:
+    prepare(make_interactions([(1, item, item, 1) for item in range(num_items)]), CONFIG, out, "x")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Path:
+    write(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def edit_manifest(directory: Path, **changes: object) -> None:
+    path = directory / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def cut_log(directory: Path) -> None:
+    path = directory / "log.parquet"
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda out: (out / "manifest.json").unlink(), "not a prepared data set (no manifest.json in it)"),
+        (lambda out: (out / "manifest.json").write_text('{"format'), "manifest.json: damaged"),
+        (lambda out: (out / "manifest.json").write_text("[1]"), "not a prepared data set"),
+        (lambda out: (out / "manifest.json").write_bytes(b"\xff\xfe"), "manifest.json: damaged"),
+        (lambda out: edit_manifest(out, format="another tool's"), "not a prepared data set"),
+        (lambda out: edit_manifest(out, version=2), "format version 2, but this gfn4rec reads version 1"),
+        (lambda out: edit_manifest(out, statistics={}), "manifest.json is damaged, prepare it again: missing key"),
+        (lambda out: edit_manifest(out, colour="red"), "unknown key 'colour'"),
+        (cut_log, "log.parquet: missing or damaged"),
+        (lambda out: (out / "items.parquet").unlink(), "items.parquet: missing or damaged"),
+        (lambda out: (out / "slates.parquet").write_bytes((out / "items.parquet").read_bytes()), "slates.parquet"),
+    ],
+)
+def test_a_damaged_foreign_or_newer_directory_is_not_opened(
+    prepared: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    damage(prepared)
+    with pytest.raises(UserError) as error:
+        SlateData.open(prepared)
+    assert message in str(error.value)
+    assert str(prepared) in str(error.value)
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nowhere: not a prepared data set"):
+        read_manifest(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file: not a prepared data set"):
+        read_manifest(tmp_path / "file")
+
+
+def test_an_earlier_data_set_is_replaced_and_nothing_else_is_left(prepared: Path) -> None:
+    write(prepared, num_items=8)
+    assert SlateData.open(prepared).num_items == 8
+    assert [path.name for path in prepared.parent.iterdir()] == ["out"]
+    assert prepared.stat().st_mode & 0o777 == 0o755
+
+
+def test_what_is_not_a_data_set_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out")  # an empty folder may be
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("years of work")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "manifest.json").write_text("{}")
+    (tmp_path / "file").write_text("text")
+    before = contents(tmp_path)
+    for name in ("home", "other", "file"):
+        with pytest.raises(UserError, match=f"{name}: exists and is not a prepared data set; choose another --out"):
+            write(tmp_path / name)
+    assert contents(tmp_path) == before
+
+
+@pytest.fixture
+def locked_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder this process may not write in. Root may write anywhere, so it is nobody for a while."""
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    yield locked
+    if is_root:
+        os.seteuid(0)
+
+
+def test_no_permission_to_write(locked_folder: Path) -> None:
+    with pytest.raises(UserError, match="out: cannot be written .*Permission denied.*; choose another --out"):
+        write(locked_folder / "out")
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="out: cannot be written"):
+        write(tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize("failing", ["write_tables", "write_manifest"])
+def test_a_full_disk_leaves_the_old_directory(prepared: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    before = contents(prepared.parent)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(f"gfn4rec.data.prepare.{failing}", full)
+    with pytest.raises(UserError, match="out: writing failed, what was there before is untouched .*No space left"):
+        write(prepared, num_items=8)
+    assert contents(prepared.parent) == before
+
+
+def test_a_rename_that_fails_puts_the_old_directory_back(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(prepared.parent)
+    rename = Path.rename
+
+    def broken(self: Path, target: Path) -> Path:
+        if target == prepared and self.name.startswith(".out-") and self.name != "old":
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(UserError, match="writing failed"):
+        write(prepared, num_items=8)
+    assert contents(prepared.parent) == before
+
+
+def test_a_write_that_really_fails(prepared: Path) -> None:
+    """A limit on the size of files, set in a process of its own, stops polars in the middle of a table."""
+    before = contents(prepared.parent)
+    program = (
+        "import sys; from gfn4rec.cli import main; "
+        f"sys.exit(main(['data', 'prepare', 'synthetic-small', '--out', {str(prepared)!r}]))"
+    )
+    limit = 20_000
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert "writing failed, what was there before is untouched" in ended.stderr
+    assert contents(prepared.parent) == before
+
+
+def test_the_parquet_files_are_plain_ones(prepared: Path) -> None:
+    manifest = read_manifest(prepared)
+    assert sorted(manifest.files) == ["items.parquet", "log.parquet", "slates.parquet", "users.parquet"]
+    assert pl.read_parquet(prepared / "log.parquet").columns == ["user", "item", "time", "click"]
+    assert storage.MANIFEST == "manifest.json"

@@ -1,0 +1,131 @@
+"""Raw tables: what is read, and what is said of every way in which a file can be wrong."""
+
+import datetime
+import gzip
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gfn4rec.data.table_file import TableFile
+from gfn4rec.data.tables import Kinds, read_table
+from gfn4rec.errors import UserError
+
+KINDS: Kinds = {"u": "id", "t": "time", "r": "number", "f": "flag", "x": "text"}
+
+
+def text_file(tmp_path: Path, content: str | bytes, name: str = "log.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def error_of(file: TableFile, kinds: Kinds) -> str:
+    with pytest.raises(UserError) as error:
+        read_table(file, kinds)
+    assert str(file.path) in str(error.value)
+    return str(error.value)
+
+
+def test_columns_are_found_by_name_and_typed_by_kind(tmp_path: Path) -> None:
+    path = text_file(tmp_path, 'x,f,unused,r,u,t\n"a,b",1.0,?,2.5,7,10\nc,0,?,3,8,11\n')
+    table = read_table(TableFile(path), KINDS)
+    assert table.columns == ["u", "t", "r", "f", "x"]
+    assert table.rows() == [(7, 10, 2.5, 1.0, "a,b"), (8, 11, 3.0, 0.0, "c")]
+    assert table.schema["u"] == pl.Int64
+
+
+def test_ids_stay_text_if_one_of_them_is(tmp_path: Path) -> None:
+    for ids in (["7", "a"], ["7", "007"], ["7", "1.5"]):
+        path = text_file(tmp_path, "u\n" + "\n".join(ids) + "\n")
+        assert read_table(TableFile(path), {"u": "id"})["u"].to_list() == ids
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["5", "-3"], [5, -3]),
+        (["5", "3.5"], [5.0, 3.5]),
+        (["881250949", "8.8e8"], [881250949.0, 880000000.0]),
+        (["1970-01-01 00:00:01", "1970-01-02 00:00:00"], [1_000_000, 86_400_000_000]),
+        (["1970-01-01T00:00:01.5", "1970-01-01T00:00:00.25"], [1_500_000, 250_000]),
+    ],
+)
+def test_times_are_numbers_or_dates(tmp_path: Path, written: list[str], read: list[float]) -> None:
+    path = text_file(tmp_path, "t\n" + "\n".join(written) + "\n")
+    assert read_table(TableFile(path), {"t": "time"})["t"].to_list() == read
+
+
+def test_a_broken_time_is_named(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "t\n5\n6\nyesterday\n")
+    assert "line 4: column 't' holds 'yesterday', which is neither a number" in error_of(TableFile(path), {"t": "time"})
+
+
+def test_parquet_and_json_lines_bring_their_own_types(tmp_path: Path) -> None:
+    moment = datetime.datetime(1970, 1, 1, 0, 0, 1)
+    frame = pl.DataFrame({"u": ["a", "b"], "t": [moment, moment], "r": [1, 2], "f": [True, False], "x": [["p"], ["q"]]})
+    frame.write_parquet(tmp_path / "log.parquet")
+    table = read_table(TableFile(tmp_path / "log.parquet"), KINDS)
+    assert table.rows() == [("a", 1_000_000, 1.0, True, ["p"]), ("b", 1_000_000, 2.0, False, ["q"])]
+    path = text_file(
+        tmp_path, '{"u": 1, "t": 2, "r": 3, "f": 0, "x": "p"}\n{"u": 2, "t": 2, "r": 3.5, "f": 1}\n', "l.jsonl"
+    )
+    assert read_table(TableFile(path), KINDS).rows() == [(1, 2, 3.0, 0, "p"), (2, 2, 3.5, 1, None)]
+
+
+def test_compressed_text(tmp_path: Path) -> None:
+    path = text_file(tmp_path, gzip.compress(b"u,r\n1,2\n"), "log.csv.gz")
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
+
+
+def test_separators_headers_and_encodings(tmp_path: Path) -> None:
+    path = text_file(tmp_path, '1::Amélie: a "film"::5\n'.encode("latin-1"), "movies.dat")
+    file = TableFile(path, "::", ("u", "x", "r"), "latin-1", ends_with_newline=True)
+    assert read_table(file, {"u": "id", "x": "text", "r": "number"}).rows() == [(1, 'Amélie: a "film"', 5.0)]
+    path = text_file(tmp_path, "\ufeffu\tr\n1\t2\n")
+    assert read_table(TableFile(path, "\t"), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
+    path = text_file(tmp_path, "u,x,r\n1,\u4f60,2\n".encode("utf-16"))
+    assert read_table(TableFile(path, encoding="utf-16"), {"u": "id", "x": "text"}).rows() == [(1, "\u4f60")]
+    path = text_file(tmp_path, "u,r\r\n1,2\r\n\r\n")  # with a blank line at the end
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("u,r\n1,2\n1,two\n", "line 3: column 'r' is not a number: 'two'"),
+        ("u,q\n1,2\n", "no column 'r'; choose from u, q"),
+        ("u,rr\n1,2\n", "no column 'r'; did you mean 'rr'?"),
+        ("", "empty; a header line"),
+        ("u,r,z\n1,2,3\n1,2\n1,2,3\n", "line 3: 2 fields where 3 are expected"),
+        ("u,r\n1,2\n1,2,3\n", "line 3: 3 fields where 2 are expected"),
+        ("u,z,r\n1,2,3\n1,2", "its last line '1,2' breaks off; the file is cut off"),
+        (b"u,x,r\n1,caf\xe9,3\n", "line 2: not utf-8 text (byte 0xe9); name its encoding, as in --encoding latin-1"),
+    ],
+)
+def test_a_wrong_text_file_is_named_with_its_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+    kinds: Kinds = {"u": "id", "r": "number"} | ({"z": "number"} if "z" in str(content) else {})
+    kinds = {**kinds, **({"x": "text"} if "x" in str(content[:6]) else {})}
+    assert message in error_of(TableFile(text_file(tmp_path, content)), kinds)
+
+
+def test_a_published_file_that_does_not_end_its_last_line_is_cut_off(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "u,r\n1,2\n1,20")
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).height == 2
+    assert "cut off" in error_of(TableFile(path, ends_with_newline=True), {"u": "id", "r": "number"})
+
+
+def test_other_formats_cut_off(tmp_path: Path) -> None:
+    pl.DataFrame({"u": list(range(1000))}).write_parquet(tmp_path / "log.parquet")
+    path = tmp_path / "log.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "not a readable Parquet file, perhaps cut off" in error_of(TableFile(path), {"u": "id"})
+    path = text_file(tmp_path, '{"u": 1}\n{"u": 2', "log.jsonl")
+    assert "line 2: not JSON; the line is broken or the file is cut off" in error_of(TableFile(path), {"u": "id"})
+    path = text_file(tmp_path, gzip.compress(b"u,r\n" + b"1,2\n" * 10_000)[:-20], "log.csv.gz")
+    assert str(path) in error_of(TableFile(path), {"u": "id", "r": "number"})
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        assert "no such file" in error_of(TableFile(tmp_path / name), {"u": "id"})
