@@ -24,7 +24,7 @@ def naive_core(log: list[tuple[int, int]], k: int) -> list[int]:
 
 def core_rows(log: list[tuple[int, int]], k: int) -> list[int]:
     user, item = np.array(log).T
-    return k_core(user, item, k).tolist()
+    return [int(row) for row in np.flatnonzero(k_core(user, item, k))]
 
 
 @given(logs, st.integers(1, 6))

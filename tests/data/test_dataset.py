@@ -19,7 +19,7 @@ def data(tmp_path: Path) -> SlateData:
     rows = [(1, item, item, item % 2) for item in (1, 2, 3, 4, 5)]
     rows += [(2, item, time, time % 2) for time, item in enumerate((6, 7, 1, 2))]
     plain = make_interactions(list(rows))
-    log = plain.log.with_columns(hate=1 - plain.log["click"])
+    log = plain.log.with_columns(hate=~plain.log["click"])
     interactions = Interactions(log, (Behaviour("click"), Behaviour("hate", -2.0)))
     prepare(interactions, PrepareConfig(core=1, slate_size=2, val_slates=0), tmp_path / "out", "x")
     return SlateData.open(tmp_path / "out", history_length=3)

@@ -16,7 +16,7 @@ def build(**columns: list[object]) -> Interactions:
 def test_a_good_log_is_taken_and_trimmed_to_its_columns() -> None:
     interactions = build(extra=["a", "b"], click=[0.0, 1.0])
     assert interactions.log.columns == ["user", "item", "time", "click"]
-    assert interactions.log["click"].dtype == pl.UInt8
+    assert interactions.log["click"].dtype == pl.Boolean
     assert interactions.log["click"].to_list() == [0, 1]
     assert build(click=[False, True]).log["click"].to_list() == [0, 1]
 
@@ -49,7 +49,7 @@ def test_only_the_first_offenders_are_listed() -> None:
 
 
 def test_a_row_is_placed_in_its_file() -> None:
-    files = (RawFile("a.csv", "", 2, 2), RawFile("b.parquet", "", 3, 1, "row"), RawFile("items.csv", ""))
+    files = (RawFile("a.csv", str, 2, 2), RawFile("b.parquet", str, 3, 1, "row"), RawFile("items.csv", str))
     log = make_interactions([(1, 1, 1, 0)] * 5).log
     interactions = Interactions(log, CLICK, raw_files=files)
     assert [interactions.locate(row) for row in range(5)] == [

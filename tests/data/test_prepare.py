@@ -59,8 +59,9 @@ def test_ids_of_any_span_are_numbered_alike(tmp_path: Path) -> None:
     sparse = [(user * 10**15, item * -(10**14), time, 1) for user, item, time, _ in compact]
     text = [(f"u{user}", f"i{item}", time, 1) for user, item, time, _ in compact]
     tables = []
-    for number, rows in enumerate((compact, sparse, text)):
-        prepare(make_interactions(list(rows)), ALL, tmp_path / str(number), "x")
+    logs: list[list[tuple[int | str, int | str, int, int]]] = [[*compact], [*sparse], [*text]]
+    for number, rows in enumerate(logs):
+        prepare(make_interactions(rows), ALL, tmp_path / str(number), "x")
         tables.append(pl.read_parquet(tmp_path / str(number) / "log.parquet"))
     assert tables[0].equals(tables[1])
     assert tables[0].equals(tables[2])

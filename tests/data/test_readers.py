@@ -251,7 +251,12 @@ def test_own_data_described_by_toml(tmp_path: Path) -> None:
 def test_own_data_described_by_flags(tmp_path: Path, suffix: str) -> None:
     frame = pl.DataFrame({"uid": [1, 1], "vid": ["a", "b"], "ts": [5, 4], "rating": [5.0, 3.0], "hated": [0, 1]})
     path = tmp_path / f"log.{suffix}"
-    {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](path)
+    if suffix == "csv":
+        frame.write_csv(path)
+    elif suffix == "parquet":
+        frame.write_parquet(path)
+    else:
+        frame.write_ndjson(path)
     options = ReadOptions(
         user_column="uid",
         item_column="vid",

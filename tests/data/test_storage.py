@@ -127,14 +127,14 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
         write(tmp_path / "file" / "out")
 
 
-@pytest.mark.parametrize("failing", ["write_tables", "write_manifest"])
+@pytest.mark.parametrize("failing", ["storage._write_table", "prepare.write_manifest"])
 def test_a_full_disk_leaves_the_old_directory(prepared: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     before = contents(prepared.parent)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"gfn4rec.data.prepare.{failing}", full)
+    monkeypatch.setattr(f"gfn4rec.data.{failing}", full)
     with pytest.raises(UserError, match="out: writing failed, what was there before is untouched .*No space left"):
         write(prepared, num_items=8)
     assert contents(prepared.parent) == before

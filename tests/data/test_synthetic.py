@@ -60,9 +60,9 @@ def test_probabilities_by_hand() -> None:
     )
     user, start, end = np.array([0]), np.array([0.0], dtype=np.float32), np.array([1.0], dtype=np.float32)
 
-    def logit(progress: np.ndarray, slate: list[int]) -> list[float]:
+    def logit(progress: np.ndarray, slate: list[int]) -> np.ndarray:
         p = world.probabilities(user, progress, np.array([slate]))[0, :, 0]
-        return np.log(p / (1 - p)).round(4).tolist()
+        return np.asarray(np.log(p / (1 - p)))
 
     assert logit(start, [0, 1]) == pytest.approx([1.1, -0.8], abs=2e-4)  # -1 + 2 * (1, 0) + quality, no similarity
     halfway = round(-1 + 2 * 2**-0.5, 4)  # the interest has turned by half of a right angle

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from gfn4rec.data.table_file import TableFile
-from gfn4rec.data.tables import Kinds, read_table
+from gfn4rec.data.tables import ColumnKind, Kinds, read_table
 from gfn4rec.errors import UserError
 
 KINDS: Kinds = {"u": "id", "t": "time", "r": "number", "f": "flag", "x": "text"}
@@ -104,8 +104,12 @@ def test_separators_headers_and_encodings(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_text_file_is_named_with_its_line(tmp_path: Path, content: str | bytes, message: str) -> None:
-    kinds: Kinds = {"u": "id", "r": "number"} | ({"z": "number"} if "z" in str(content) else {})
-    kinds = {**kinds, **({"x": "text"} if "x" in str(content[:6]) else {})}
+    header = str(content[:6])
+    kinds: dict[str, ColumnKind] = {"u": "id", "r": "number"}
+    if "z" in header:
+        kinds["z"] = "number"
+    if "x" in header:
+        kinds["x"] = "text"
     assert message in error_of(TableFile(text_file(tmp_path, content)), kinds)
 
 

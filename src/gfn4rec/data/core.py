@@ -5,30 +5,36 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Rows: TypeAlias = npt.NDArray[np.int64]
+Codes: TypeAlias = npt.NDArray[np.integer]
 
 
-def k_core(user: npt.NDArray[np.integer], item: npt.NDArray[np.integer], k: int) -> Rows:
-    """The rows of the largest sub-log in which every user and every item has at least k rows.
+def k_core(user: Codes, item: Codes, k: int) -> npt.NDArray[np.bool_]:
+    """Which rows are in the largest sub-log in which every user and every item has at least k rows.
 
-    Users and items are small non-negative integers. Removing too rare ones makes others rare, so the filter is repeated
-    until nothing changes; each round costs time in proportion to the rows that are left.
+    Users and items are small non-negative integers. Removing the rare ones makes others rare, so the counts are taken
+    down and the filter repeated until nothing changes. Once most rows are gone, the rest is looked at alone.
     """
-    rows = np.arange(len(user))
-    while len(rows):
-        is_kept = (np.bincount(user) >= k)[user] & (np.bincount(item) >= k)[item]
-        if is_kept.all():
-            break
-        user, item, rows = user[is_kept], item[is_kept], rows[is_kept]
-    return rows
+    user_count, item_count = np.bincount(user), np.bincount(item)
+    is_kept = np.ones(len(user), dtype=bool)
+    while True:
+        still = (user_count >= k)[user] & (item_count >= k)[item]
+        removed = np.flatnonzero(is_kept & ~still)
+        if not len(removed):
+            return is_kept
+        is_kept = still
+        if 2 * len(removed) > len(user):
+            is_kept[still] = k_core(user[still], item[still], k)
+            return is_kept
+        user_count -= np.bincount(user[removed], minlength=len(user_count))
+        item_count -= np.bincount(item[removed], minlength=len(item_count))
 
 
-def largest_core(user: npt.NDArray[np.integer], item: npt.NDArray[np.integer]) -> int:
+def largest_core(user: Codes, item: Codes) -> int:
     """The largest k whose k-core keeps something. Cores are nested, so bisection finds it."""
     low, high = 1, int(min(np.bincount(user).max(), np.bincount(item).max()))
     while low < high:
         middle = (low + high + 1) // 2
-        if len(k_core(user, item, middle)):
+        if k_core(user, item, middle).any():
             low = middle
         else:
             high = middle - 1

@@ -1,5 +1,6 @@
 """An opened data set: requests and slates as vectorised gathers from one log array, features as index tensors."""
 
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -131,7 +132,7 @@ class SlateData:
             behaviours=tuple(Behaviour(each.name, each.weight) for each in self.manifest.behaviours),
             users=decode_features(self.users, self.manifest.user_features),
             items=decode_features(self.items, self.manifest.item_features),
-            raw_files=tuple(RawFile(file.name, file.sha256) for file in self.manifest.raw_files),
+            raw_files=tuple(RawFile(file.name, partial(str, file.sha256)) for file in self.manifest.raw_files),
             timed=self.manifest.timed,
         )
 

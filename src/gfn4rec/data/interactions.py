@@ -1,5 +1,6 @@
 """`Interactions`: the one validated currency between every reader and everything after it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +55,7 @@ class RawFile:
     """A file that was read, and how its rows lie in the log."""
 
     name: str
-    sha256: str
+    sha256: Callable[[], str]  # the checksum may still be on its way when the rows are there
     num_rows: int = 0  # rows it contributed to the log; 0 for feature files
     first_line: int = 1  # the line of its first row, counted from 1
     row_word: str = "line"  # "row" where lines mean nothing (Parquet)
@@ -65,7 +66,7 @@ class Interactions:
     """A validated columnar log with its feature tables.
 
     `log` has the columns user, item (integers or strings), time (integer or float) and one 0/1 column per behaviour,
-    in file order. Building one checks all of that and names the first offending rows.
+    in file order. Building one checks all of that, names the first offending rows, and keeps responses as booleans.
     """
 
     log: pl.DataFrame
@@ -90,7 +91,7 @@ class Interactions:
         if self.log.is_empty():
             raise UserError(f"{self._files()}: no interactions in it")
         self._check_values(names)
-        columns = [pl.col(*RESERVED_COLUMNS), pl.col(*names).cast(pl.UInt8)]
+        columns = [pl.col(*RESERVED_COLUMNS), pl.col(*names).cast(pl.Boolean)]
         object.__setattr__(self, "log", self.log.select(columns))
 
     def locate(self, row: int) -> str:

@@ -49,7 +49,7 @@ def _log_columns() -> list[pl.Expr]:
         moment.dt.strftime("%Y%m%d").alias("date"),
         (moment.dt.hour().cast(pl.Int32) * 100).alias("hourmin"),
         pl.col("time_ms"),
-        *(pl.col(name_of[signal]).alias(signal) for signal in signals),
+        *(pl.col(name_of[signal]).cast(pl.UInt8).alias(signal) for signal in signals),
         (duration * pl.col("view")).alias("play_time_ms"),
         duration.alias("duration_ms"),
         *(pl.lit(0).alias(name) for name in ("profile_stay_time", "comment_stay_time", "is_profile_enter", "is_rand")),

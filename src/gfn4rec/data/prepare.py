@@ -13,19 +13,21 @@ from gfn4rec.data.features import encode_features
 from gfn4rec.data.interactions import Interactions
 from gfn4rec.data.manifest import BehaviourEntry, Manifest, PrepareConfig, RawFileEntry, Statistics
 from gfn4rec.data.slates import SPLITS, TEST, TRAIN, VAL, Ints, Segments, cut_segments, split_slates
-from gfn4rec.data.storage import replace_directory, write_manifest, write_tables
+from gfn4rec.data.storage import TableWriter, replace_directory, write_manifest
 from gfn4rec.errors import UserError
 
 Report = Callable[[str], None]
 
-_COMPACT = 4  # integer ids are their own codes if they span less than this many times the number of rows
+_COMPACT = 4  # integer ids are coded by their distance from the least if they span less than this many times the rows
 
 
 @dataclass(frozen=True)
 class _Filtered:
-    """The rows the k-core filter left, in file order, and how much there was before."""
+    """The rows the k-core filter left, in file order, users and items as codes, and how much there was before."""
 
     log: pl.DataFrame
+    user_of_code: pl.Series
+    item_of_code: pl.Series
     num_raw_users: int
     num_raw_items: int
 
@@ -47,116 +49,136 @@ def prepare(
 ) -> Manifest:
     """Write the prepared data set to `out`, whole or not at all. `report` is told each stage."""
     report("filtering")
-    filtered = _filter(interactions, config.core)
+    filtered = _filter(interactions.log, config.core)
     report("ordering")
-    numbered = _number(filtered.log, [each.name for each in interactions.behaviours], interactions.timed)
-    report("cutting slates")
-    segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
-    if not len(segments.row_SK):
-        raise UserError(_no_slates(numbered, config.slate_size))
-    slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
-    num_slates_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
-    split = split_slates(num_slates_of_user, config.test_slates, config.val_slates)
-    report("encoding features")
-    users, user_features = encode_features(interactions.users, numbered.user_ids)
-    items, item_features = encode_features(interactions.items, numbered.item_ids)
-    statistics = _statistics(interactions, filtered, numbered, segments, num_slates_of_user, split)
-    report("writing")
-    with replace_directory(out) as directory:
-        files = write_tables(
-            directory,
-            {
-                "log": numbered.log,
-                "slates": _slate_table(segments.row_SK, split),
-                "users": users.with_columns(first_row=pl.Series(numbered.offset[:-1])),
-                "items": items,
-            },
-        )
+    numbered = _number(filtered, [each.name for each in interactions.behaviours], interactions.timed)
+    report("cutting slates and writing")
+    with replace_directory(out) as directory, TableWriter(directory) as writer:
+        writer.write("log", numbered.log)
+        segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
+        if not len(segments.row_SK):
+            raise UserError(_no_slates(numbered, config.slate_size))
+        slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
+        num_slates_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
+        split = split_slates(num_slates_of_user, config.test_slates, config.val_slates)
+        writer.write("slates", _slate_table(segments.row_SK, split))
+        users, user_features = encode_features(interactions.users, numbered.user_ids)
+        writer.write("users", users.with_columns(first_row=pl.Series(numbered.offset[:-1])))
+        items, item_features = encode_features(interactions.items, numbered.item_ids)
+        writer.write("items", items)
         manifest = Manifest(
             name=name,
             settings=config,
             timed=interactions.timed,
             behaviours=tuple(
-                BehaviourEntry(name=each.name, weight=each.weight, rate=_rate(numbered.log[each.name]))
+                BehaviourEntry(
+                    name=each.name, weight=each.weight, rate=float(numbered.log[each.name].to_numpy().mean())
+                )
                 for each in interactions.behaviours
             ),
             user_features=user_features,
             item_features=item_features,
-            statistics=statistics,
-            raw_files=tuple(RawFileEntry(name=file.name, sha256=file.sha256) for file in interactions.raw_files),
-            files=files,
+            statistics=_statistics(interactions, filtered, numbered, segments, num_slates_of_user, split),
+            raw_files=tuple(RawFileEntry(name=file.name, sha256=file.sha256()) for file in interactions.raw_files),
+            files=writer.finish(),
         )
         write_manifest(directory, manifest)
     return manifest
 
 
-def _filter(interactions: Interactions, core: int) -> _Filtered:
-    log = interactions.log
-    user, item = _codes(log["user"]), _codes(log["item"])
-    kept = k_core(user, item, core)
-    if not len(kept):
+def _filter(log: pl.DataFrame, core: int) -> _Filtered:
+    (user, user_of_code), (item, item_of_code) = _codes(log["user"]), _codes(log["item"])
+    is_kept = k_core(user, item, core)
+    if not is_kept.any():
         best = largest_core(user, item)
         raise UserError(f"--core {core} leaves nothing of the log; {best} is the largest core that keeps something")
+    coded = log.with_columns(user=pl.Series(user.astype(np.uint32)), item=pl.Series(item.astype(np.uint32)))
     return _Filtered(
-        log=log if len(kept) == log.height else log[kept],
+        log=coded if is_kept.all() else coded.filter(pl.Series(is_kept)),
+        user_of_code=user_of_code,
+        item_of_code=item_of_code,
         num_raw_users=int(np.count_nonzero(np.bincount(user))),
         num_raw_items=int(np.count_nonzero(np.bincount(item))),
     )
 
 
-def _codes(ids: pl.Series) -> Ints:
-    """Non-negative integers, not much more than there are rows, in the order of the ids."""
+def _codes(ids: pl.Series) -> tuple[Ints, pl.Series]:
+    """Small integers, not many more than there are rows, in the order of the ids; and the id of each code."""
     if ids.dtype.is_integer():
-        values: Ints = ids.to_numpy().astype(np.int64)
-        if int(values.max()) - int(values.min()) < _COMPACT * len(values):
-            return values - int(values.min())
-    ranks: Ints = ids.rank("dense").to_numpy().astype(np.int64)
-    return ranks - 1
+        values = ids.to_numpy()
+        low, high = int(values.min()), int(values.max())
+        if high - low < _COMPACT * len(values):
+            return values.astype(np.int64) - low, pl.Series(np.arange(low, high + 1)).cast(ids.dtype)
+    return ids.rank("dense").to_numpy().astype(np.int64) - 1, ids.unique().sort()
 
 
-def _number(log: pl.DataFrame, behaviours: list[str], timed: bool) -> _Numbered:
+def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbered:
     """Sort, drop duplicates, number.
 
     Users count in the order of their ids, items in that of their first appearance in the sorted log.
     """
-    log = log.sort("user", "time", maintain_order=True)
+    log = _sorted(filtered.log)
     # Without times a repetition cannot be told from a second visit, so nothing is dropped.
     is_repeat, num_conflicts = _repeats(log, behaviours) if timed else (None, 0)
-    num_duplicates = 0 if is_repeat is None else int(is_repeat.sum())
     if is_repeat is not None:
         log = log.filter(~is_repeat)
-    is_first = np.diff(_codes(log["user"]), prepend=-1) != 0
+    user, item = log["user"].to_numpy(), log["item"].to_numpy()
+    is_first = np.append(True, user[1:] != user[:-1])
     first_row = np.flatnonzero(is_first)
-    item_code = _codes(log["item"])
-    first_seen = np.full(item_code.max() + 1, len(item_code))
-    first_seen[item_code[::-1]] = np.arange(len(item_code))[::-1]  # the last write, of the earliest row, stays
-    num_items = np.count_nonzero(first_seen < len(item_code))
-    by_appearance = np.argsort(first_seen, kind="stable")[:num_items]
+    first_seen = np.full(int(item.max()) + 1, len(item))
+    first_seen[item[::-1]] = np.arange(len(item))[::-1]  # the last write, of the earliest row, stays
+    by_appearance = np.argsort(first_seen, kind="stable")[: np.count_nonzero(first_seen < len(item))]
     number = np.zeros(len(first_seen), dtype=np.uint32)
-    number[by_appearance] = np.arange(1, num_items + 1)
+    number[by_appearance] = np.arange(1, len(by_appearance) + 1)
     return _Numbered(
-        log=log.with_columns(user=pl.Series(np.cumsum(is_first, dtype=np.uint32)), item=pl.Series(number[item_code])),
-        user_ids=log["user"][first_row],
-        item_ids=log["item"][first_seen[by_appearance]],
-        offset=np.append(first_row, len(item_code)),
-        num_duplicates=num_duplicates,
+        log=log.with_columns(
+            user=pl.Series(np.cumsum(is_first, dtype=np.uint32)),
+            item=pl.Series(number[item]),
+            time=log["time"].shrink_dtype(),  # seconds fit into half the bytes, and are written twice as fast
+        ),
+        user_ids=filtered.user_of_code[user[first_row].astype(np.int64)],
+        item_ids=filtered.item_of_code[by_appearance],
+        offset=np.append(first_row, len(item)),
+        num_duplicates=filtered.log.height - log.height,
         num_conflicts=num_conflicts,
     )
 
 
+def _sorted(log: pl.DataFrame) -> pl.DataFrame:
+    """The log by user, then time, then file order."""
+    user, time = log["user"].to_numpy(), log["time"].to_numpy()
+    if log.schema["time"].is_integer():
+        low, high = int(time.min()), int(time.max())
+        if (int(user.max()) + 1) * (high - low + 1) < 2**63:
+            # User and time fit into one number, and sorting by one takes half as long as by two.
+            key = user.astype(np.int64)
+            key *= high - low + 1
+            key += time
+            key -= low
+            return log.with_columns(key=pl.Series(key)).sort("key", maintain_order=True).drop("key")
+    return log.sort("user", "time", maintain_order=True)
+
+
 def _repeats(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series | None, int]:
     """Which rows repeat an earlier one in user, item and time, and how many of them answer differently."""
-    user, item = _codes(log["user"]), _codes(log["item"])
-    pair = pl.Series("pair", user * (item.max() + 1) + item)
-    if pair.n_unique() == len(pair):
+    user, item, time = (log[name].to_numpy() for name in ("user", "item", "time"))
+    is_tie = np.append(False, (user[1:] == user[:-1]) & (time[1:] == time[:-1]))  # with the row before it
+    tied = np.flatnonzero(is_tie | np.append(is_tie[1:], False))
+    pair = user[tied].astype(np.int64)
+    pair <<= 32
+    pair |= item[tied]
+    in_order = np.sort(pair)
+    if (in_order[1:] != in_order[:-1]).all():  # nobody has an item twice among tied rows, the common case
         return None, 0
-    rows = log.select("time", *behaviours).with_columns(pair).with_row_index("row").filter(pair.is_duplicated())
+    rows = log[tied].select("time", *behaviours).with_columns(pair=pl.Series(pair), row=pl.Series(tied))
+    rows = rows.filter(pl.col("pair").is_duplicated())
     kept = rows.unique(["pair", "time"], keep="first", maintain_order=True)
     repeats = rows.join(kept, on="row", how="anti")
+    differs = pl.any_horizontal(pl.col(name) != pl.col(f"{name}_right") for name in behaviours)
+    num_conflicts = repeats.join(kept, on=["pair", "time"]).filter(differs).height
     is_repeat = np.zeros(log.height, dtype=bool)
     is_repeat[repeats["row"].to_numpy()] = True
-    differs = pl.any_horizontal(pl.col(name) != pl.col(f"{name}_right") for name in behaviours)
-    return pl.Series(is_repeat), repeats.join(kept, on=["pair", "time"]).filter(differs).height
+    return pl.Series(is_repeat), num_conflicts
 
 
 def _slate_table(row_SK: Ints, split: npt.NDArray[np.uint8]) -> pl.DataFrame:
@@ -167,10 +189,6 @@ def _slate_table(row_SK: Ints, split: npt.NDArray[np.uint8]) -> pl.DataFrame:
 def _no_slates(numbered: _Numbered, slate_size: int) -> str:
     longest = int(numbered.log.group_by("user").agg(pl.col("item").n_unique())["item"].to_numpy().max())
     return f"--slate-size {slate_size}: no user has that many distinct items; the most any has is {longest}"
-
-
-def _rate(response: pl.Series) -> float:
-    return float(np.mean(response.to_numpy()))
 
 
 def _statistics(

@@ -6,8 +6,9 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
@@ -62,14 +63,32 @@ def _refuse_foreign(target: Path) -> None:
         raise UserError(f"{target}: exists and is not a prepared data set; choose another --out")
 
 
-def write_tables(directory: Path, tables: dict[str, pl.DataFrame]) -> dict[str, FileEntry]:
-    """Write Parquet files and tell their sizes and checksums."""
-    entries = {}
-    for name, table in tables.items():
-        path = directory / f"{name}.parquet"
-        table.write_parquet(path, compression="zstd", compression_level=1)
-        entries[path.name] = _file_entry(path)
-    return entries
+class TableWriter:
+    """Writes Parquet files in the background, so that the next table is made while the last one is written."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pool = ThreadPoolExecutor()
+        self._entries: dict[str, Future[FileEntry]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def write(self, name: str, table: pl.DataFrame) -> None:
+        """Write `name`.parquet; the same table gives the same bytes."""
+        self._entries[f"{name}.parquet"] = self._pool.submit(_write_table, self._directory / f"{name}.parquet", table)
+
+    def finish(self) -> dict[str, FileEntry]:
+        """Wait for all of them, and tell their sizes and checksums; a failure to write is raised here."""
+        return {name: entry.result() for name, entry in self._entries.items()}
+
+
+def _write_table(path: Path, table: pl.DataFrame) -> FileEntry:
+    table.write_parquet(path, compression="zstd", compression_level=1)
+    return _file_entry(path)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

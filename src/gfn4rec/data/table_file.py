@@ -7,6 +7,7 @@ import hashlib
 import io
 import zlib
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,7 @@ from gfn4rec.data.interactions import RawFile
 from gfn4rec.errors import UserError
 
 _TAIL_BYTES = 1 << 16
+_HASHING = ThreadPoolExecutor(thread_name_prefix="hashing")  # raw files are large, and the next stages need one core
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ class TableFile:
 
     def record(self, num_rows: int = 0) -> RawFile:
         """What the manifest remembers of this file."""
-        with self.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _HASHING.submit(_sha256, self.path).result
         row_word = "row" if self.format == "parquet" else "line"
         return RawFile(self.path.name, digest, num_rows, self.first_line, row_word)
 
@@ -120,6 +121,11 @@ class TableFile:
         num_fields = len(next(_split([last], self.separator)))
         if self.ends_with_newline or num_fields < len(self.column_names()):
             raise UserError(f"{self.path}: its last line {last[:60]!r} breaks off; the file is cut off, fetch it again")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _split(lines: Iterable[str], separator: str) -> Iterator[list[str]]:

@@ -15,7 +15,9 @@ BEHAVIOURS = tuple(Behaviour(name) for name in THRESHOLDS)
 
 def read_ml_1m(raw: Path) -> Interactions:
     """MovieLens 1M: genres of movies, gender and age band of users."""
-    ratings = _dat(raw / "ratings.dat", "user", "item", "rating", "time")
+    # Ratings are numbers only, so `::` can be read as two separators with nothing between them: much faster.
+    columns = ("user", "", "item", " ", "rating", "  ", "time")
+    ratings = TableFile(raw / "ratings.dat", ":", columns, ends_with_newline=True)
     movies = _dat(raw / "movies.dat", "id", "title", "genres", encoding=_movies_encoding(raw / "movies.dat"))
     users = _dat(raw / "users.dat", "id", "gender", "age", "occupation", "zip")
     log = read_table(ratings, {"user": "integer", "item": "integer", "rating": "number", "time": "integer"})
