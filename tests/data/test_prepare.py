@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -40,18 +41,18 @@ def test_order_numbers_and_slates_by_hand(tmp_path: Path) -> None:
     prepare(make_interactions(rows), ALL, tmp_path / "out", "hand")
     log = pl.read_parquet(tmp_path / "out" / "log.parquet")
     assert log.rows() == [
-        (1, 1, 1, 1),  # user 9: x at 1
-        (1, 2, 3, 0),  # y before w: file order at equal time
-        (1, 3, 3, 1),
-        (1, 1, 9, 0),
-        (2, 4, 1, 0),  # user 10: z, then x before y
-        (2, 1, 5, 1),
-        (2, 2, 5, 0),
+        (1, 1, 1, True, True),  # user 9: x at 1
+        (1, 2, 3, False, True),  # y before w: file order at equal time
+        (1, 3, 3, True, True),
+        (1, 1, 9, False, True),
+        (2, 4, 1, False, False),  # user 10: z, left over, then x before y
+        (2, 1, 5, True, True),
+        (2, 2, 5, False, True),
     ]
     data = SlateData.open(tmp_path / "out")
     assert data.users["id"].to_list() == [9, 10]
     assert data.items["id"].to_list() == ["x", "y", "w", "z"]
-    assert pl.read_parquet(tmp_path / "out" / "slates.parquet").rows() == [(0, 1, 0), (2, 3, 2), (5, 6, 0)]
+    assert pl.read_parquet(tmp_path / "out" / "slates.parquet")["split"].to_list() == [0, 2, 0]
 
 
 def test_ids_of_any_span_are_numbered_alike(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def check_no_leak(directory: Path, manifest: Manifest) -> None:
     """Histories end before their slate, and no training slate shares a row with, or comes after, a held-out one."""
     log = pl.read_parquet(directory / "log.parquet")
     slates = pl.read_parquet(directory / "slates.parquet")
-    rows = slates.drop("split").to_numpy()
+    rows = np.flatnonzero(log["in_slate"].to_numpy()).reshape(slates.height, -1)
     data = SlateData.open(directory, history_length=100)
     for number, slate in enumerate(rows):
         user = log["user"][int(slate[0])]

@@ -60,7 +60,7 @@ def cut_log(directory: Path) -> None:
         (lambda out: edit_manifest(out, colour="red"), "unknown key 'colour'"),
         (cut_log, "log.parquet: missing or damaged"),
         (lambda out: (out / "items.parquet").unlink(), "items.parquet: missing or damaged"),
-        (lambda out: (out / "slates.parquet").write_bytes((out / "items.parquet").read_bytes()), "slates.parquet"),
+        (lambda out: (out / "slates.parquet").write_bytes((out / "log.parquet").read_bytes()), "slates.parquet"),
     ],
 )
 def test_a_damaged_foreign_or_newer_directory_is_not_opened(
@@ -178,5 +178,5 @@ def test_a_write_that_really_fails(prepared: Path) -> None:
 def test_the_parquet_files_are_plain_ones(prepared: Path) -> None:
     manifest = read_manifest(prepared)
     assert sorted(manifest.files) == ["items.parquet", "log.parquet", "slates.parquet", "users.parquet"]
-    assert pl.read_parquet(prepared / "log.parquet").columns == ["user", "item", "time", "click"]
+    assert pl.read_parquet(prepared / "log.parquet").columns == ["user", "item", "time", "click", "in_slate"]
     assert storage.MANIFEST == "manifest.json"

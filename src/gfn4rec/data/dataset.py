@@ -44,8 +44,8 @@ class SlateData:
         self._response_row = tensor(responses, torch.uint8)
         first_row = self.users["first_row"].to_numpy()
         self._first_row_of_user = tensor(np.concatenate([[0], first_row]), torch.int64)
-        slate_rows = tables["slates"].drop("split").to_numpy()
-        self._slate_row = tensor(slate_rows.astype(np.int64), torch.int64)
+        slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slates follow each other, K rows each
+        self._slate_row = tensor(slate_rows.reshape(-1, self.slate_size), torch.int64)
         self._slate_split = tensor(tables["slates"]["split"].to_numpy(), torch.uint8)
         self.weight_R = tensor(np.array([each.weight for each in self.manifest.behaviours]), torch.float32)
         self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)

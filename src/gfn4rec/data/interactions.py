@@ -11,7 +11,8 @@ from gfn4rec.errors import UserError
 FeatureKind = Literal["categorical", "multi", "numeric"]
 
 NUM_SHOWN_OFFENDERS = 3
-RESERVED_COLUMNS = ("user", "item", "time")
+REQUIRED_COLUMNS = ("user", "item", "time")
+RESERVED_NAMES = (*REQUIRED_COLUMNS, "in_slate")  # columns of a prepared log
 
 
 def at_least(column: str, threshold: float) -> pl.Expr:
@@ -81,17 +82,17 @@ class Interactions:
         names = [behaviour.name for behaviour in self.behaviours]
         if not names:
             raise UserError("no behaviour given: at least one 0/1 response per row is needed")
-        if len(set(names)) < len(names) or set(names) & set(RESERVED_COLUMNS):
+        if len(set(names)) < len(names) or set(names) & set(RESERVED_NAMES):
             raise UserError(
-                f"behaviour names must differ from each other and from user, item, time: {', '.join(names)}"
+                f"behaviour names must differ from each other and from {', '.join(RESERVED_NAMES)}: {', '.join(names)}"
             )
-        missing = [name for name in (*RESERVED_COLUMNS, *names) if name not in self.log.columns]
+        missing = [name for name in (*REQUIRED_COLUMNS, *names) if name not in self.log.columns]
         if missing:
             raise UserError(f"the log has no column {missing[0]!r}; it has {', '.join(self.log.columns)}")
         if self.log.is_empty():
             raise UserError(f"{self._files()}: no interactions in it")
         self._check_values(names)
-        columns = [pl.col(*RESERVED_COLUMNS), pl.col(*names).cast(pl.Boolean)]
+        columns = [pl.col(*REQUIRED_COLUMNS), pl.col(*names).cast(pl.Boolean)]
         object.__setattr__(self, "log", self.log.select(columns))
 
     def locate(self, row: int) -> str:

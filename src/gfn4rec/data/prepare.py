@@ -54,14 +54,14 @@ def prepare(
     numbered = _number(filtered, [each.name for each in interactions.behaviours], interactions.timed)
     report("cutting slates and writing")
     with replace_directory(out) as directory, TableWriter(directory) as writer:
-        writer.write("log", numbered.log)
         segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
         if not len(segments.row_SK):
             raise UserError(_no_slates(numbered, config.slate_size))
+        writer.write("log", numbered.log.with_columns(in_slate=_marked(segments.row_SK, numbered.log.height)))
         slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
         num_slates_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
         split = split_slates(num_slates_of_user, config.test_slates, config.val_slates)
-        writer.write("slates", _slate_table(segments.row_SK, split))
+        writer.write("slates", pl.DataFrame({"split": split}))
         users, user_features = encode_features(interactions.users, numbered.user_ids)
         writer.write("users", users.with_columns(first_row=pl.Series(numbered.offset[:-1])))
         items, item_features = encode_features(interactions.items, numbered.item_ids)
@@ -176,14 +176,14 @@ def _repeats(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series | None
     repeats = rows.join(kept, on="row", how="anti")
     differs = pl.any_horizontal(pl.col(name) != pl.col(f"{name}_right") for name in behaviours)
     num_conflicts = repeats.join(kept, on=["pair", "time"]).filter(differs).height
-    is_repeat = np.zeros(log.height, dtype=bool)
-    is_repeat[repeats["row"].to_numpy()] = True
-    return pl.Series(is_repeat), num_conflicts
+    return _marked(repeats["row"].to_numpy(), log.height), num_conflicts
 
 
-def _slate_table(row_SK: Ints, split: npt.NDArray[np.uint8]) -> pl.DataFrame:
-    rows = {f"row_{position}": row_SK[:, position].astype(np.uint32) for position in range(row_SK.shape[1])}
-    return pl.DataFrame(rows | {"split": split})
+def _marked(row: Ints, num_rows: int) -> pl.Series:
+    """True at these rows."""
+    mask = np.zeros(num_rows, dtype=bool)
+    mask[row] = True
+    return pl.Series(mask)
 
 
 def _no_slates(numbered: _Numbered, slate_size: int) -> str:

@@ -87,7 +87,7 @@ class TableWriter:
 
 
 def _write_table(path: Path, table: pl.DataFrame) -> FileEntry:
-    table.write_parquet(path, compression="zstd", compression_level=1)
+    table.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
     return _file_entry(path)
 
 

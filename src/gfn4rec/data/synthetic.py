@@ -85,7 +85,7 @@ PRESETS = {
         num_items=4_369_953,
         num_rows=11_713_045,
         num_categories=40,
-        popularity_exponent=0.9,
+        popularity_exponent=0.8,
         behaviours=_behaviours(
             click=0.38, view=0.27, like=0.015, comment=0.0025, forward=0.001, follow=0.0012, hate=0.0004
         ),
