@@ -10,6 +10,8 @@ import pytest
 from gfn4rec import __version__
 from gfn4rec.data import readers
 from gfn4rec.data.download import Archive
+from gfn4rec.data.kuairand_files import write_kuairand
+from gfn4rec.data.synthetic import PRESETS, generate
 from tests.conftest import Cli
 
 Fails = Callable[..., str]
@@ -79,6 +81,48 @@ def test_examples_show_what_the_log_says(cli: Cli, log: Callable[..., Path], tmp
         assert [event["item"] for event in example["slate"]] == [2, 1]
         assert [event["responses"] for event in example["slate"]] == [[], ["click"]]
         assert example["reward"] == 0.5
+
+
+def test_every_option_arrives(cli: Cli, tmp_path: Path) -> None:
+    lines = [f"{user};{item};{99 - item};{item % 2};{item % 3}\n" for user in (1, 2) for item in range(1, 9)]
+    (tmp_path / "log.txt").write_text("uid;vid;ts;c;h\n" + "".join(lines))
+    columns = ("--user-column", "uid", "--item-column", "vid", "--time-column", "ts", "--separator", ";")
+    behaviours = ("--behaviour", "click=c", "--behaviour", "hate=h>=2", "--weight", "hate=-2.5")
+    sizes = ("--core", 2, "--slate-size", 2, "--test-slates", 2, "--val-slates", 0)
+    result = cli(
+        "data", "prepare", tmp_path / "log.txt", "--out", tmp_path / "o", *columns, *behaviours, *sizes, "--json"
+    )
+    summary = json.loads(result.out)
+    assert summary["settings"] == {"core": 2, "slate_size": 2, "test_slates": 2, "val_slates": 0}
+    assert summary["behaviours"] == {"click": {"weight": 1.0, "rate": 0.5}, "hate": {"weight": -2.5, "rate": 0.375}}
+    assert summary["reward_range"] == [-2.5, 1.0]
+    assert summary["removed_by_filter"] == {"records": 0, "users": 0, "items": 0}
+    counts = summary["statistics"]
+    assert (counts["train_slates"], counts["val_slates"], counts["test_slates"]) == (4, 0, 4)
+    assert summary["raw_files"].keys() == {"log.txt"}
+
+
+def test_kuairand_options_arrive(cli: Cli, tmp_path: Path) -> None:
+    config = PRESETS["kr1k"].model_copy(update={"num_users": 10, "num_items": 20, "num_rows": 3_000})
+    write_kuairand(generate(config)[1], tmp_path / "raw")
+    standard = tmp_path / "raw" / "log_standard_4_22_to_5_08_1k.csv"
+    prepare = ("data", "prepare", "kuairand-1k", "--raw", tmp_path / "raw", "--out", tmp_path / "out", "--json")
+    plain = json.loads(cli(*prepare).out)
+    assert plain["settings"]["test_slates"] == 4
+    assert plain["statistics"]["test_slates"] == 4 * plain["users"]
+    standard.rename(tmp_path / "raw" / "log_random_4_22_to_5_08_1k.csv")
+    without, with_random = (json.loads(cli(*prepare, *option).out) for option in ((), ("--include-random",)))
+    assert without["statistics"]["raw_records"] < with_random["statistics"]["raw_records"]
+    assert with_random["statistics"]["raw_records"] == plain["statistics"]["raw_records"]
+
+
+def test_progress_is_shown_on_a_terminal_and_only_on_standard_error(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    result = cli("data", "prepare", "synthetic-tiny", "--out", tmp_path / "out", "--json")
+    assert "reading synthetic-tiny" in result.err
+    assert json.loads(result.out)["name"] == "synthetic-tiny"
 
 
 def test_help_has_an_example_everywhere(cli: Cli) -> None:

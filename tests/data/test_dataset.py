@@ -55,6 +55,11 @@ def test_sizes(data: SlateData) -> None:
         data.split("tset")
 
 
+def test_histories_are_those_of_the_paper_by_default(tmp_path: Path, data: SlateData) -> None:
+    assert data.history_length == 3
+    assert SlateData.open(tmp_path / "out").requests(torch.tensor([8])).history_BH.shape == (1, 50)
+
+
 def test_any_device(tmp_path: Path, data: SlateData) -> None:
     on_meta = SlateData.open(tmp_path / "out", device="meta")
     assert on_meta.requests(torch.zeros(4, dtype=torch.int64, device="meta")).history_BH.shape == (4, 50)

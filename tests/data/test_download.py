@@ -165,6 +165,11 @@ def test_every_published_set_says_where_it_lies_and_what_it_needs() -> None:
         assert source.archive.url.startswith("https://"), name
         assert source.layout
         assert source.archive.members
+    md5 = {name: source.archive.md5 for name, source in SOURCES.items()}
+    assert md5["ml-1m"] == "c4d9eecfca2ab87c1945afe126590906"
+    assert md5["ml-100k"] == "0e33842e24a9c977be4e0107933c0723"
+    assert md5["kuairand-1k"] == "6b0b9c8222d67fcd4c676218edca3f1f"
+    assert [SOURCES[name].test_slates for name in ("ml-1m", "kuairand-1k", "kuairand-pure")] == [1, 4, 1]
     assert SOURCES["kuairand-1k"].archive.url.endswith("/KuaiRand-1K.tar.gz")
     assert SOURCES["kuairand-pure"].archive.url.endswith("/KuaiRand-Pure.tar.gz")
     assert SOURCES["kuairand-27k"].archive.url.endswith("/KuaiRand-27K.tar.gz")

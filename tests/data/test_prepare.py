@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions
+from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions, RawFile
 from gfn4rec.data.manifest import Manifest, PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.errors import UserError
@@ -90,6 +90,8 @@ def test_without_times_a_repetition_is_a_second_visit(tmp_path: Path) -> None:
     manifest = prepare(make_interactions(rows, timed=False), ALL, tmp_path / "out", "x")
     assert manifest.statistics.duplicate_records == 0
     assert not manifest.timed
+    again = prepare(SlateData.open(tmp_path / "out").interactions(), ALL, tmp_path / "again", "x")
+    assert again == manifest
 
 
 def test_an_empty_core_says_which_k_keeps_something(tmp_path: Path) -> None:
@@ -106,12 +108,12 @@ def test_a_slate_size_beyond_every_log_says_what_there_is(tmp_path: Path) -> Non
 
 
 def test_short_users_are_counted(tmp_path: Path) -> None:
-    lengths = {1: 1, 2: 2, 3: 4, 4: 6, 5: 8}  # 0, 1, 2, 3, 4 slates of two
+    lengths = {1: 1, 2: 2, 3: 4, 4: 6, 5: 8, 6: 1}  # 0, 1, 2, 3, 4 and 0 slates of two
     rows = [(user, item, item, 1) for user, length in lengths.items() for item in range(length)]
     counts = prepare(make_interactions(list(rows)), ALL, tmp_path / "out", "x").statistics
     assert (counts.slates, counts.train_slates, counts.val_slates, counts.test_slates) == (10, 5, 2, 3)
-    assert (counts.users_without_slate, counts.users_without_test, counts.users_without_val) == (1, 1, 2)
-    assert (counts.rows_in_slates, counts.rows_leading, counts.rows_skipped, counts.longest_log) == (20, 1, 0, 8)
+    assert (counts.users_without_slate, counts.users_without_test, counts.users_without_val) == (2, 1, 2)
+    assert (counts.rows_in_slates, counts.rows_leading, counts.rows_skipped, counts.longest_log) == (20, 2, 0, 8)
 
 
 @settings(max_examples=40, deadline=None)
@@ -175,7 +177,8 @@ def feature_interactions() -> Interactions:
         }
     )
     features = (Feature("kind", "categorical"), Feature("tags", "multi"), Feature("price", "numeric"))
-    return Interactions(log, (Behaviour("click"),), items=FeatureTable(items, features, "items"))
+    raw_files = (RawFile("log.csv", lambda: "0123", log.height),)
+    return Interactions(log, (Behaviour("click"),), items=FeatureTable(items, features, "items"), raw_files=raw_files)
 
 
 def test_features_count_in_raw_order_and_unknowns_are_counted(tmp_path: Path) -> None:
@@ -190,6 +193,56 @@ def test_features_count_in_raw_order_and_unknowns_are_counted(tmp_path: Path) ->
     assert features.multi["tags"].tolist() == [[0, 0], [3, 2], [1, 0], [1, 0]]
     assert features.numeric["price"].tolist() == [0.0, -1.0, 1.0, 0.0]
     assert features.num_values == {"kind": 4, "tags": 4}
+
+
+def test_empty_text_and_not_a_number_are_unknown_and_a_constant_is_only_centred(tmp_path: Path) -> None:
+    log = make_interactions([(1, item, item, 1) for item in (10, 20, 30)])
+    items = pl.LazyFrame(
+        {
+            "id": [10, 20, 30],
+            "kind": ["", "a", "a"],
+            "tags": [["", "p"], [""], []],
+            "price": [4.0, float("nan"), 4.0],
+            "nothing": [None, None, None],
+        },
+        schema_overrides={"nothing": pl.Float64},
+    )
+    features = (
+        Feature("kind", "categorical"),
+        Feature("tags", "multi"),
+        Feature("price", "numeric"),
+        Feature("nothing", "numeric"),
+    )
+    table = FeatureTable(items, features)
+    manifest = prepare(Interactions(log.log, log.behaviours, items=table), ALL, tmp_path / "out", "x")
+    kind, tags, price, nothing = manifest.item_features
+    assert (kind.vocabulary, kind.num_unknown) == (("a",), 1)
+    assert (tags.vocabulary, tags.num_unknown) == (("p",), 2)
+    assert (price.mean, price.deviation, price.num_unknown) == (4.0, 1.0, 1)
+    assert (nothing.mean, nothing.deviation, nothing.num_unknown) == (0.0, 1.0, 3)
+    opened = SlateData.open(tmp_path / "out").item_features
+    assert opened.multi["tags"].tolist() == [[0], [2], [1], [1]]
+    assert opened.numeric["price"].tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_features_of_many_items_stay_with_their_items(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    num_items = 5_000
+    log = make_interactions([(1, int(item), time, 1) for time, item in enumerate(rng.permutation(num_items))])
+    values = [f"v{item % 97}" for item in range(num_items)]
+    tags = [[f"t{item % 89}", f"t{item % 7}", f"t{item % 89}"] for item in range(num_items)]
+    items = pl.LazyFrame({"id": range(num_items), "kind": values, "tags": tags})
+    table = FeatureTable(items, (Feature("kind", "categorical"), Feature("tags", "multi")))
+    manifest = prepare(Interactions(log.log, log.behaviours, items=table), ALL, tmp_path / "out", "x")
+    kind, tag = manifest.item_features
+    assert kind.vocabulary == tuple(f"v{number}" for number in range(97))
+    assert tag.vocabulary == tuple(dict.fromkeys(each for row in tags for each in row))
+    data = SlateData.open(tmp_path / "out")
+    for number in range(1, num_items + 1, 501):
+        item = int(data.items["id"][number - 1])
+        assert kind.vocabulary[int(data.item_features.categorical["kind"][number]) - 2] == values[item]
+        indices = [index for index in data.item_features.multi["tags"][number].tolist() if index]
+        assert [tag.vocabulary[index - 2] for index in indices] == list(dict.fromkeys(tags[item]))
 
 
 def test_preparing_what_was_opened_is_the_identity_with_features_too(tmp_path: Path) -> None:

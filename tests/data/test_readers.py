@@ -177,6 +177,34 @@ def test_kuairand(tmp_path: Path, size: str, names: list[str], folder: str) -> N
     assert features_of(interactions, "items")["tag"] == "multi"
 
 
+@pytest.mark.parametrize("name", ["ratings.dat", "movies.dat", "users.dat"])
+def test_a_movielens_file_that_lost_its_end_is_refused(tmp_path: Path, name: str) -> None:
+    files: dict[str, str | bytes] = {
+        "ratings.dat": "1::10::5::100\n",
+        "movies.dat": "10::Heat::Action\n",
+        "users.dat": "1::F::1::10::48067\n",
+    }
+    raw = lay_out(tmp_path / "raw", files)
+    (raw / name).write_bytes((raw / name).read_bytes()[:-2])  # a digit and the line feed: still all its fields
+    with pytest.raises(UserError, match=f"{name}: its last line .* breaks off"):
+        read_data("ml-1m", ReadOptions(raw=raw))
+
+
+@pytest.mark.parametrize("start", ["log_standard", "user_features", "video_features"])
+def test_a_kuairand_file_that_lost_its_end_is_refused(tmp_path: Path, start: str) -> None:
+    lay_out(tmp_path, kuairand_files("1k", ["log_standard_4_08_to_4_21_1k.csv"]))
+    path = next(tmp_path.glob(f"{start}*"))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match="breaks off; the file is cut off"):
+        read_data("kuairand-1k", ReadOptions(raw=tmp_path))
+
+
+def test_the_last_rating_of_ml_100k_may_not_be_cut(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"u.data": "1\t10\t5\t100", "u.item": "", "u.user": "", "u.genre": ""}
+    with pytest.raises(UserError, match="u.data: its last line .* breaks off"):
+        read_data("ml-100k", ReadOptions(raw=lay_out(tmp_path, files)))
+
+
 def test_kuairand_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no log_standard_\\*_1k.csv in it"):
         read_data("kuairand-1k", ReadOptions(raw=tmp_path))
@@ -267,6 +295,13 @@ def test_own_data_described_by_flags(tmp_path: Path, suffix: str) -> None:
     interactions = read_data(str(path), options)
     assert interactions.log.rows() == [(1, "a", 5, 1, 0), (1, "b", 4, 0, 1)]
     assert [each.weight for each in interactions.behaviours] == [1.0, -0.5]
+
+
+def test_the_seed_of_a_synthetic_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, same, other = (read_data("synthetic-tiny", ReadOptions(seed=seed)).log for seed in (None, 0, 1))
+    assert first.equals(same)
+    assert not first.equals(other)
 
 
 @pytest.mark.parametrize(

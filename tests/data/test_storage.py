@@ -56,6 +56,7 @@ def cut_log(directory: Path) -> None:
         (lambda out: (out / "manifest.json").write_bytes(b"\xff\xfe"), "manifest.json: damaged"),
         (lambda out: edit_manifest(out, format="another tool's"), "not a prepared data set"),
         (lambda out: edit_manifest(out, version=2), "format version 2, but this gfn4rec reads version 1"),
+        (lambda out: edit_manifest(out, version=0), "format version 0, but this gfn4rec reads version 1"),
         (lambda out: edit_manifest(out, statistics={}), "manifest.json is damaged, prepare it again: missing key"),
         (lambda out: edit_manifest(out, colour="red"), "unknown key 'colour'"),
         (cut_log, "log.parquet: missing or damaged"),

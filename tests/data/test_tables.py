@@ -133,3 +133,8 @@ def test_other_formats_cut_off(tmp_path: Path) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     for name in ("a.csv", "a.parquet", "a.jsonl"):
         assert "no such file" in error_of(TableFile(tmp_path / name), {"u": "id"})
+
+
+def test_a_blank_line_in_the_middle_does_not_shift_the_lines_after_it(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "u,r\n1,2\n\n3,4\n\n")
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [("1", 2.0), (None, None), ("3", 4.0)]

@@ -30,7 +30,7 @@ class SlateData:
 
     def __init__(self, directory: Path, history_length: int = HISTORY_LENGTH, device: torch.device | str = "cpu"):
         self.manifest: Manifest = read_manifest(directory)
-        self.history_length = history_length
+        self.history_length, self.device = history_length, torch.device(device)
         tables = {name: pl.read_parquet(directory / f"{name}.parquet") for name in ("log", "slates", "users", "items")}
         self.users, self.items, self._time = tables["users"], tables["items"], tables["log"]["time"]
         names = [behaviour.name for behaviour in self.manifest.behaviours]
@@ -43,7 +43,8 @@ class SlateData:
         self._item_row = tensor(tables["log"]["item"].to_numpy(), torch.int32)
         self._response_row = tensor(responses, torch.uint8)
         first_row = self.users["first_row"].to_numpy()
-        self._first_row_of_user = tensor(np.concatenate([[0], first_row]), torch.int64)
+        # The rows of user u are first_row_U[u] to first_row_U[u + 1]; user 0, the unknown one, has none.
+        self.first_row_U = tensor(np.concatenate([[0], first_row, [tables["log"].height]]), torch.int64)
         slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slates follow each other, K rows each
         self._slate_row = tensor(slate_rows.reshape(-1, self.slate_size), torch.int64)
         self._slate_split = tensor(tables["slates"]["split"].to_numpy(), torch.uint8)
@@ -89,24 +90,36 @@ class SlateData:
             raise UserError(f"no split {name!r}; {nearest(name, list(SPLITS))}")
         return torch.nonzero(self._slate_split == SPLITS.index(name)).squeeze(1)
 
+    def user_at(self, row: Tensor) -> Tensor:
+        """The users of log rows, of any shape."""
+        return self._user_row[row].long()
+
+    def item_at(self, row: Tensor) -> Tensor:
+        """The items of log rows, of any shape."""
+        return self._item_row[row].long()
+
+    def response_at(self, row: Tensor) -> Tensor:
+        """The responses of log rows, (...) -> (..., R)."""
+        return self._response_row[row].float()
+
     def requests(self, row_B: Tensor) -> Request:
         """The requests as they stood just before these log rows."""
-        user_B = self._user_row[row_B].long()
+        user_B = self.user_at(row_B)
         index_BH = row_B[:, None] + self._window
-        is_padding_BH = index_BH < self._first_row_of_user[user_B][:, None]
+        is_padding_BH = index_BH < self.first_row_U[user_B][:, None]
         index_BH = index_BH.clamp_(min=0)
-        history_BH = self._item_row[index_BH].long().masked_fill_(is_padding_BH, 0)
-        response_BHR = self._response_row[index_BH].float().masked_fill_(is_padding_BH[:, :, None], 0.0)
+        history_BH = self.item_at(index_BH).masked_fill_(is_padding_BH, 0)
+        response_BHR = self.response_at(index_BH).masked_fill_(is_padding_BH[:, :, None], 0.0)
         return Request(user_B, history_BH, response_BHR)
 
     def slates(self, slate_B: Tensor) -> SlateBatch:
         """Logged slates with their answers, and the requests before them."""
         row_BK = self._slate_row[slate_B]
-        response_BKR = self._response_row[row_BK].float()
+        response_BKR = self.response_at(row_BK)
         item_reward_BK = response_BKR @ self.weight_R
         return SlateBatch(
             request=self.requests(row_BK[:, 0]),
-            slate_BK=self._item_row[row_BK].long(),
+            slate_BK=self.item_at(row_BK),
             response_BKR=response_BKR,
             item_reward_BK=item_reward_BK,
             reward_B=item_reward_BK.mean(dim=1),

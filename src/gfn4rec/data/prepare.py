@@ -134,7 +134,8 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
         log=log.with_columns(
             user=pl.Series(np.cumsum(is_first, dtype=np.uint32)),
             item=pl.Series(number[item]),
-            time=log["time"].shrink_dtype(),  # seconds fit into half the bytes, and are written twice as fast
+            # Seconds fit into half the bytes, and are written twice as fast; a float would lose digits.
+            time=log["time"].shrink_dtype() if log.schema["time"].is_integer() else log["time"],
         ),
         user_ids=filtered.user_of_code[user[first_row].astype(np.int64)],
         item_ids=filtered.item_of_code[by_appearance],
