@@ -6,14 +6,19 @@ from pathlib import Path
 import gfn4rec
 
 PACKAGE = Path(gfn4rec.__file__).parent
-GROUND = {"errors", "config", "seeding", "schema"}
+GROUND = {"errors", "config", "seeding", "schema", "storage"}
 MAY_IMPORT = {
     "errors": set[str](),
     "config": {"errors"},
     "seeding": set[str](),
     "schema": set[str](),
+    "storage": {"errors"},
     "data": GROUND,
-    "cli": GROUND | {"data"},
+    "nn": GROUND,
+    "simulator": GROUND | {"data", "nn"},
+    "training": GROUND | {"data", "nn", "simulator"},
+    "evaluation": GROUND | {"data", "simulator"},
+    "cli": GROUND | {"data", "simulator", "training", "evaluation"},
     "__init__": set[str](),
     "__main__": {"cli"},
 }

@@ -22,13 +22,15 @@ class StrictConfig(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise UserError(f"{where}: {_describe(cls, error.errors()[0])}") from error
+            # A misspelt key often leaves another one missing; it is the one to name.
+            first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+            raise UserError(f"{where}: {_describe(cls, first)}") from error
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a TOML file."""
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise UserError(f"{path}: no such file") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

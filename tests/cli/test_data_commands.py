@@ -148,12 +148,20 @@ def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "options", "message"),
     [
-        (("1,9,50,2",), (), "column 'click' is not 0 or 1: log.csv line 14 (2.0)"),
-        (("1,9,50,",), (), "column 'click' is not 0 or 1: log.csv line 14 (None)"),
-        (("1,9,,1",), (), "column 'time' has no value: log.csv line 14 (None); fill it in, or pass --order file"),
-        (("1,,50,1",), (), "column 'item' has no value: log.csv line 14"),
-        (("1,9,noon,1",), (), "log.csv line 14: column 'time' holds 'noon'"),
-        (("1,9,50,yes",), (), "log.csv line 14: column 'click' is not a number: 'yes'"),
+        (("1,9,50,2",), (), 'log.csv line 14 (2.0); for ratings give a threshold, as in "click=click>=4"'),
+        (("1,9,50,",), (), "column 'click' has no value: {folder}/log.csv line 14 (None); fill it in or drop the row"),
+        (
+            ("1,9,,1",),
+            (),
+            "column 'time' has no value: {folder}/log.csv line 14 (None); fill it in, or pass --order file",
+        ),
+        (("1,,50,1",), (), "column 'item' has no value: {folder}/log.csv line 14"),
+        (
+            ("1,9,noon,1",),
+            (),
+            "log.csv line 14: column 'time' is not a time; write a number, or 2024-01-31 10:00:00: 'noon'",
+        ),
+        (("1,9,50,yes",), (), "log.csv line 14: column 'click' is neither 0 nor 1: 'yes'"),
         (("1,9,50",), (), "log.csv line 14: 3 fields where 4 are expected"),
         ((), ("--behaviour", "like=stars>=4"), "log.csv: no column 'stars'; choose from user, item, time, click"),
         ((), ("--user-column", "usr"), "log.csv: no column 'usr'; did you mean 'user'?"),
@@ -172,7 +180,8 @@ def test_a_bad_log_ends_in_one_line_and_leaves_nothing(
     message: str,
 ) -> None:
     path = log(*extra)
-    assert message in fails("data", "prepare", path, "--out", tmp_path / "out", *PREPARE, *options)
+    line = fails("data", "prepare", path, "--out", tmp_path / "out", *PREPARE, *options)
+    assert message.replace("{folder}", str(tmp_path)) in line
     assert [each.name for each in tmp_path.iterdir()] == ["log.csv"]
 
 
@@ -186,9 +195,12 @@ def test_non_numeric_rating_missing_file_and_wrong_encoding(fails: Fails, tmp_pa
     (raw / "ratings.dat").write_text("1::10::5::100\n1::20::4")
     assert "ratings.dat: its last line '1::20::4' breaks off" in fails("data", "prepare", "ml-1m", *out)
     (raw / "ratings.dat").write_text("1::10::5::100\n1::20::::90\n")
-    assert "movies.dat: no such file" in fails("data", "prepare", "ml-1m", *out)
+    assert "movies.dat: no such file; --raw names the folder with ratings.dat" in fails(
+        "data", "prepare", "ml-1m", *out
+    )
     (raw / "movies.dat").write_text("10::A::B\n")
-    assert "column 'click' is not 0 or 1: ratings.dat line 2 (None)" in fails("data", "prepare", "ml-1m", *out)
+    line = fails("data", "prepare", "ml-1m", *out)
+    assert f"column 'rating' has no value: {raw / 'ratings.dat'} line 2 (None)" in line
     (tmp_path / "log.csv").write_bytes(HEADER.encode() + b"Zo\xeb,1,1,1\n")
     line = fails("data", "prepare", tmp_path / "log.csv", "--behaviour", "click", "--out", tmp_path / "out")
     assert "log.csv line 2: not utf-8 text (byte 0xeb); name its encoding, as in --encoding latin-1" in line
@@ -239,9 +251,11 @@ def test_a_wrong_description_is_named(fails: Fails, log: Callable[..., Path], tm
     log()
     toml = tmp_path / "own.toml"
     toml.write_text('[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { colum = "click" }\n')
-    assert "own.toml: missing key 'behaviours.click.column'" in fails(
-        "data", "prepare", toml, "--out", tmp_path / "out"
-    )
+    line = fails("data", "prepare", toml, "--out", tmp_path / "out")
+    assert "own.toml: unknown key 'behaviours.click.colum'; did you mean 'column'?" in line
+    toml.write_text('[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { weight = 1 }\n')
+    line = fails("data", "prepare", toml, "--out", tmp_path / "out")
+    assert "own.toml: missing key 'behaviours.click.column'" in line
     toml.write_text('[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { column = "click", wieght = 2 }\n')
     line = fails("data", "prepare", toml, "--out", tmp_path / "out")
     assert "own.toml: unknown key 'behaviours.click.wieght'; did you mean 'weight'?" in line

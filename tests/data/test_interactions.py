@@ -25,16 +25,17 @@ def test_a_good_log_is_taken_and_trimmed_to_its_columns() -> None:
     ("columns", "message"),
     [
         ({"click": [0, 2]}, "column 'click' is not 0 or 1: row 2 (2)"),
-        ({"click": [None, 1]}, "column 'click' is not 0 or 1: row 1 (None)"),
+        ({"click": [None, 1]}, "column 'click' has no value: row 1 (None); fill it in"),
         ({"click": [0.5, 1.0]}, "column 'click' is not 0 or 1: row 1 (0.5)"),
         ({"click": [float("nan"), 1.0]}, "column 'click' is not 0 or 1: row 1 (nan)"),
-        ({"click": ["yes", "no"]}, "behaviour 'click' holds String"),
+        ({"click": ["yes", "no"]}, "column 'click' holds String; responses are 0 or 1"),
         ({"user": [None, 2]}, "column 'user' has no value: row 1 (None)"),
         ({"item": [None, None]}, "column 'item' has no value: row 1 (None), row 2 (None)"),
         ({"item": [1.5, 2.0]}, "column 'item' holds Float64; ids are integers or strings"),
         ({"time": [None, 2]}, "column 'time' has no value: row 1 (None); fill it in, or pass --order file"),
         ({"time": [1.0, float("nan")]}, "column 'time' has no value: row 2 (nan)"),
-        ({"time": ["a", "b"]}, "column 'time' holds String; times are numbers"),
+        ({"time": [1.0, float("inf")]}, "column 'time' has no value: row 2 (inf)"),
+        ({"time": ["a", "b"]}, "column 'time' holds String; times are numbers, or dates and times"),
     ],
 )
 def test_a_bad_value_is_named_with_its_row(columns: dict[str, list[object]], message: str) -> None:

@@ -118,14 +118,15 @@ def test_recbole_in_general(tmp_path: Path) -> None:
         },
     )
     for path in (raw, raw / "shop.inter"):
-        interactions = read_data(str(path), ReadOptions(behaviour=("buy=bought", "keep=bought>=1"), weight=("keep=2",)))
+        options = ReadOptions(behaviour=("buy=bought", " keep = bought >= 1"), weight=("keep = 2",))
+        interactions = read_data(str(path), options)
         assert interactions.log.rows() == [("a", "x", 3.5, 1, 1), ("a", "y", 4.0, 0, 0)]
         assert [each.weight for each in interactions.behaviours] == [1.0, 2.0]
         assert features_of(interactions, "items") == {"colour": "categorical", "tags": "multi", "price": "numeric"}
         assert rows_of(interactions, "items") == [{"id": "x", "colour": "red", "tags": ["p", "q"], "price": 2.5}]
         assert interactions.users is None
     with pytest.raises(
-        UserError, match="say what counts as a response, as in --behaviour like=rating>=4; it has bought"
+        UserError, match='say what counts as a response, as in --behaviour "like=rating>=4"; it has bought'
     ):
         read_data(str(raw), ReadOptions())
     lay_out(raw, {"shop.item": "item_id:token\tcolour\n"})
@@ -167,7 +168,7 @@ def test_kuairand(tmp_path: Path, size: str, names: list[str], folder: str) -> N
     assert interactions.log.rows() == [(0, item, 100 - item, 1, 1, 0, 0, 0, 0, 1) for item in range(len(names))]
     with_random = read_data(f"kuairand-{size}", ReadOptions(raw=tmp_path, include_random=True))
     assert with_random.log["item"].to_list() == list(range(len(names) + 1))  # the random log comes last
-    assert with_random.locate(len(names)) == f"{random_log} line 2"
+    assert with_random.locate(len(names)) == f"{tmp_path / folder / random_log} line 2"
     assert rows_of(interactions, "items")[0]["tag"] == ["20", "43"]
     assert rows_of(interactions, "items")[1]["tag"] is None
     kinds = features_of(interactions, "users")
@@ -271,7 +272,7 @@ def test_own_data_described_by_toml(tmp_path: Path) -> None:
         {"id": "v1", "title": "One", "category": "c", "tags": ["p", "q"], "price": 1.0},
         {"id": "v2", "title": "Two", "category": None, "tags": [""], "price": 2.0},
     ]
-    assert interactions.locate(1) == "b.csv line 2"
+    assert interactions.locate(1) == f"{tmp_path / 'b.csv'} line 2"
     assert [file.name for file in interactions.raw_files] == ["a.csv", "b.csv", "users.jsonl", "videos.parquet"]
 
 

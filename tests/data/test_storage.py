@@ -12,7 +12,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gfn4rec.data import storage
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
@@ -50,15 +49,18 @@ def cut_log(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda out: (out / "manifest.json").unlink(), "not a prepared data set (no manifest.json in it)"),
+        (
+            lambda out: (out / "manifest.json").unlink(),
+            "not a prepared data set (no manifest.json in it); make one with `gfn4rec data prepare`",
+        ),
         (lambda out: (out / "manifest.json").write_text('{"format'), "manifest.json: damaged"),
         (lambda out: (out / "manifest.json").write_text("[1]"), "not a prepared data set"),
         (lambda out: (out / "manifest.json").write_bytes(b"\xff\xfe"), "manifest.json: damaged"),
         (lambda out: edit_manifest(out, format="another tool's"), "not a prepared data set"),
         (lambda out: edit_manifest(out, version=2), "format version 2, but this gfn4rec reads version 1"),
         (lambda out: edit_manifest(out, version=0), "format version 0, but this gfn4rec reads version 1"),
-        (lambda out: edit_manifest(out, statistics={}), "manifest.json is damaged, prepare it again: missing key"),
-        (lambda out: edit_manifest(out, colour="red"), "unknown key 'colour'"),
+        (lambda out: edit_manifest(out, settings={"slate_size": 3}), "manifest.json: damaged or edited"),
+        (lambda out: edit_manifest(out, colour="red"), "manifest.json: damaged or edited"),
         (cut_log, "log.parquet: missing or damaged"),
         (lambda out: (out / "items.parquet").unlink(), "items.parquet: missing or damaged"),
         (lambda out: (out / "slates.parquet").write_bytes((out / "log.parquet").read_bytes()), "slates.parquet"),
@@ -99,7 +101,7 @@ def test_what_is_not_a_data_set_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     before = contents(tmp_path)
     for name in ("home", "other", "file"):
-        with pytest.raises(UserError, match=f"{name}: exists and is not a prepared data set; choose another --out"):
+        with pytest.raises(UserError, match=f"{name}: exists and is not a data set; choose another --out"):
             write(tmp_path / name)
     assert contents(tmp_path) == before
 
@@ -180,4 +182,3 @@ def test_the_parquet_files_are_plain_ones(prepared: Path) -> None:
     manifest = read_manifest(prepared)
     assert sorted(manifest.files) == ["items.parquet", "log.parquet", "slates.parquet", "users.parquet"]
     assert pl.read_parquet(prepared / "log.parquet").columns == ["user", "item", "time", "click", "in_slate"]
-    assert storage.MANIFEST == "manifest.json"

@@ -12,7 +12,7 @@ from gfn4rec.data.kuairand_files import write_kuairand
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.read import ReadOptions, read_data
-from gfn4rec.data.synthetic import PRESETS, SyntheticConfig, World, generate, preset
+from gfn4rec.data.synthetic import PRESETS, SyntheticConfig, World, generate
 from gfn4rec.errors import UserError
 
 
@@ -115,8 +115,6 @@ def test_presets_have_their_sizes() -> None:
     assert (ml1m.num_users, ml1m.num_items, ml1m.num_rows) == (6_040, 3_706, 1_000_209)
     log = generate(PRESETS["small"])[1].log
     assert abs(log.height - PRESETS["small"].num_rows) < 0.01 * log.height
-    with pytest.raises(UserError, match="no synthetic preset 'smal'; did you mean 'small'?"):
-        preset("smal")
     with pytest.raises(ValidationError, match="a slate of 6 distinct items needs as many items, not 5"):
         SyntheticConfig(num_users=1, num_items=5, num_rows=10, behaviours=PRESETS["tiny"].behaviours)
 

@@ -49,16 +49,24 @@ def test_ids_stay_text_if_one_of_them_is(tmp_path: Path) -> None:
         (["881250949", "8.8e8"], [881250949.0, 880000000.0]),
         (["1970-01-01 00:00:01", "1970-01-02 00:00:00"], [1_000_000, 86_400_000_000]),
         (["1970-01-01T00:00:01.5", "1970-01-01T00:00:00.25"], [1_500_000, 250_000]),
+        (["1970-01-01T00:00:01Z", "1970-01-01T00:00:00Z"], [1_000_000, 0]),
+        (["1970-01-02", "1970-01-01"], [86_400_000_000, 0]),
     ],
 )
 def test_times_are_numbers_or_dates(tmp_path: Path, written: list[str], read: list[float]) -> None:
     path = text_file(tmp_path, "t\n" + "\n".join(written) + "\n")
-    assert read_table(TableFile(path), {"t": "time"})["t"].to_list() == read
+    assert read_table(TableFile(path), {"t": "time"})["t"].to_physical().to_list() == read
 
 
 def test_a_broken_time_is_named(tmp_path: Path) -> None:
     path = text_file(tmp_path, "t\n5\n6\nyesterday\n")
-    assert "line 4: column 't' holds 'yesterday', which is neither a number" in error_of(TableFile(path), {"t": "time"})
+    assert "line 4: column 't' is not a time; write a number" in error_of(TableFile(path), {"t": "time"})
+    for bad in ("2024-02-31", "oops", "5"):
+        path = text_file(tmp_path, f"t\n2024-02-10\n2024-02-11\n{bad}\n2024-02-12\n")
+        line = error_of(TableFile(path), {"t": "time"})
+        assert f"line 4: column 't' is not a date and time like the others; write 2024-01-31 10:00:00: {bad!r}" in line
+    path = text_file(tmp_path, "t\n01/05/2024\n02/05/2024\n")  # the fifth of January, or the first of May?
+    assert "line 2: column 't' is not a time" in error_of(TableFile(path), {"t": "time"})
 
 
 def test_parquet_and_json_lines_bring_their_own_types(tmp_path: Path) -> None:
@@ -66,7 +74,7 @@ def test_parquet_and_json_lines_bring_their_own_types(tmp_path: Path) -> None:
     frame = pl.DataFrame({"u": ["a", "b"], "t": [moment, moment], "r": [1, 2], "f": [True, False], "x": [["p"], ["q"]]})
     frame.write_parquet(tmp_path / "log.parquet")
     table = read_table(TableFile(tmp_path / "log.parquet"), KINDS)
-    assert table.rows() == [("a", 1_000_000, 1.0, True, ["p"]), ("b", 1_000_000, 2.0, False, ["q"])]
+    assert table.rows() == [("a", moment, 1.0, True, ["p"]), ("b", moment, 2.0, False, ["q"])]
     path = text_file(
         tmp_path, '{"u": 1, "t": 2, "r": 3, "f": 0, "x": "p"}\n{"u": 2, "t": 2, "r": 3.5, "f": 1}\n', "l.jsonl"
     )
@@ -80,7 +88,7 @@ def test_compressed_text(tmp_path: Path) -> None:
 
 def test_separators_headers_and_encodings(tmp_path: Path) -> None:
     path = text_file(tmp_path, '1::Amélie: a "film"::5\n'.encode("latin-1"), "movies.dat")
-    file = TableFile(path, "::", ("u", "x", "r"), "latin-1", ends_with_newline=True)
+    file = TableFile(path, "::", ("u", "x", "r"), "latin-1", is_published=True)
     assert read_table(file, {"u": "id", "x": "text", "r": "number"}).rows() == [(1, 'Amélie: a "film"', 5.0)]
     path = text_file(tmp_path, "\ufeffu\tr\n1\t2\n")
     assert read_table(TableFile(path, "\t"), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
@@ -116,7 +124,7 @@ def test_a_wrong_text_file_is_named_with_its_line(tmp_path: Path, content: str |
 def test_a_published_file_that_does_not_end_its_last_line_is_cut_off(tmp_path: Path) -> None:
     path = text_file(tmp_path, "u,r\n1,2\n1,20")
     assert read_table(TableFile(path), {"u": "id", "r": "number"}).height == 2
-    assert "cut off" in error_of(TableFile(path, ends_with_newline=True), {"u": "id", "r": "number"})
+    assert "cut off" in error_of(TableFile(path, is_published=True), {"u": "id", "r": "number"})
 
 
 def test_other_formats_cut_off(tmp_path: Path) -> None:
@@ -125,7 +133,9 @@ def test_other_formats_cut_off(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     assert "not a readable Parquet file, perhaps cut off" in error_of(TableFile(path), {"u": "id"})
     path = text_file(tmp_path, '{"u": 1}\n{"u": 2', "log.jsonl")
-    assert "line 2: not JSON; the line is broken or the file is cut off" in error_of(TableFile(path), {"u": "id"})
+    assert "line 2: not a JSON object; the line is broken or the file is cut off" in error_of(
+        TableFile(path), {"u": "id"}
+    )
     path = text_file(tmp_path, gzip.compress(b"u,r\n" + b"1,2\n" * 10_000)[:-20], "log.csv.gz")
     assert str(path) in error_of(TableFile(path), {"u": "id", "r": "number"})
 
@@ -137,4 +147,72 @@ def test_missing_file(tmp_path: Path) -> None:
 
 def test_a_blank_line_in_the_middle_does_not_shift_the_lines_after_it(tmp_path: Path) -> None:
     path = text_file(tmp_path, "u,r\n1,2\n\n3,4\n\n")
-    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [("1", 2.0), (None, None), ("3", 4.0)]
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [(1, 2.0), (None, None), (3, 4.0)]
+
+
+def test_quotation_marks_are_taken_as_people_mean_them(tmp_path: Path) -> None:
+    """A mark inside a field is just a mark; polars alone would lose the rows between two of them."""
+    rows = "".join(f"{number},{note}\n" for number, note in enumerate(('5" x', "ok", '5" y', '"a,b"', '"c\n""d"""')))
+    table = read_table(TableFile(text_file(tmp_path, "r,x\n" + rows)), {"r": "number", "x": "text"})
+    assert table.rows() == [(0, '5" x'), (1, "ok"), (2, '5" y'), (3, "a,b"), (4, 'c\n"d"')]
+    path = text_file(tmp_path, '"u";"x"\n"1";"p;q"\n')
+    assert read_table(TableFile(path, ";"), {"u": "id", "x": "text"}).rows() == [(1, "p;q")]
+    path = text_file(tmp_path, 'u\tx\n1\t"p\n')
+    assert read_table(TableFile(path, "\t", is_quoted=False), {"u": "id", "x": "text"}).rows() == [(1, '"p')]
+    path = text_file(tmp_path, 'u,r\n1,"2"\n1,"two"\n')
+    assert "line 3: column 'r' is not a number: 'two'" in error_of(TableFile(path), {"u": "id", "r": "number"})
+
+
+def test_a_path_is_a_path_and_not_a_pattern(tmp_path: Path) -> None:
+    frames = {"x1": pl.DataFrame({"u": [1]}), "x[1]": pl.DataFrame({"u": [2]}), "x?": pl.DataFrame({"u": [3]})}
+    for name, frame in frames.items():
+        frame.write_csv(tmp_path / f"{name}.csv")
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+        frame.write_ndjson(tmp_path / f"{name}.jsonl")
+    for name, frame in frames.items():
+        for suffix in ("csv", "parquet", "jsonl"):
+            assert read_table(TableFile(tmp_path / f"{name}.{suffix}"), {"u": "id"}).equals(frame), name
+
+
+def test_flags_may_be_written_as_words(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "f\ntrue\nFalse\n1\n0.0\n")
+    assert read_table(TableFile(path), {"f": "flag"})["f"].to_list() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_names_that_nobody_asks_for_may_repeat(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "u,z,z,,\n1,2,3,4,5\n")
+    assert read_table(TableFile(path), {"u": "id"}).rows() == [(1,)]
+    assert "2 columns are called 'z'; rename one of them" in error_of(TableFile(path), {"z": "number"})
+
+
+def test_json_lines_of_many_shapes(tmp_path: Path) -> None:
+    lines = '{"u": 1}\n' * 200 + '{"u": 7, "r": 1.5}\n'
+    table = read_table(TableFile(text_file(tmp_path, "\ufeff" + lines, "l.jsonl")), {"u": "id", "r": "number"})
+    assert table.height == 201
+    assert table.row(200) == (7, 1.5)
+    latin = '{"u": "é"}\n'.encode("latin-1")
+    file = TableFile(text_file(tmp_path, latin, "l.jsonl"), encoding="latin-1")
+    assert read_table(file, {"u": "id"}).rows() == [("é",)]
+
+
+def test_separators_of_several_characters_in_compressed_text(tmp_path: Path) -> None:
+    path = text_file(tmp_path, gzip.compress(b"u::r\n1::2\n"), "log.csv.gz")
+    assert read_table(TableFile(path, "::"), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
+
+
+def test_values_of_the_wrong_type_in_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pl.DataFrame({"r": ["3", "good"], "l": [[1], [2]]}).write_parquet(path)
+    assert "row 2: column 'r' is not a number: 'good'" in error_of(TableFile(path), {"r": "number"})
+    assert "column 'l' holds List(Int64), not numbers" in error_of(TableFile(path), {"l": "number"})
+
+
+def test_empty_ids_are_no_ids(tmp_path: Path) -> None:
+    path = text_file(tmp_path, 'u,r\n"",1\n5,2\n')
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [(None, 1.0), (5, 2.0)]
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    for name in ("folder.csv", "folder.parquet", "folder.jsonl"):
+        (tmp_path / name).mkdir()
+        assert "cannot be read (Is a directory)" in error_of(TableFile(tmp_path / name), {"u": "id"})

@@ -147,6 +147,7 @@ class SlateData:
             items=decode_features(self.items, self.manifest.item_features),
             raw_files=tuple(RawFile(file.name, partial(str, file.sha256)) for file in self.manifest.raw_files),
             timed=self.manifest.timed,
+            origin=self.manifest.origin,
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import polars as pl
 
 from gfn4rec.data.interactions import Feature, FeatureTable
@@ -10,6 +11,7 @@ from gfn4rec.errors import UserError
 
 UNKNOWN = 1  # 0 is padding, known values follow
 FIRST_VALUE = 2
+_LARGEST = 1e100  # of a numeric feature: beyond it squares overflow
 
 
 def encode_features(table: FeatureTable | None, ids: pl.Series) -> tuple[pl.DataFrame, tuple[FeatureEntry, ...]]:
@@ -50,14 +52,29 @@ def _rows_of(table: FeatureTable, ids: pl.Series) -> pl.DataFrame:
     """The table's rows for `ids`, in their order; ids without a row get nulls."""
     wanted = pl.DataFrame({"id": ids})
     frame = table.frame
-    if frame.collect_schema()["id"] != ids.dtype:
+    id_type = frame.collect_schema()["id"]
+    if id_type.is_float():  # integers with a gap, as some tools write them
+        frame = frame.with_columns(pl.col("id").cast(pl.Int64))
+    elif not (id_type.is_integer() or id_type == pl.String):
+        raise UserError(f"{table.source}: its ids hold {id_type}; ids are integers or strings")
+    if (id_type == pl.String) != (ids.dtype == pl.String):
         frame = frame.with_columns(pl.col("id").cast(pl.String))
         wanted = wanted.with_columns(pl.col("id").cast(pl.String))
-    found = frame.join(wanted.lazy(), on="id", how="semi").collect()
+    frame = frame.with_columns(pl.col("id").cast(wanted.schema["id"]))
+    found = _collect(table, frame.join(wanted.lazy(), on="id", how="semi"))
     repeated = found["id"].is_duplicated()
     if repeated.any():
         raise UserError(f"{table.source}: id {found['id'].filter(repeated)[0]} has several rows; keep one of them")
+    if not found.height:
+        raise UserError(f"{table.source}: none of its ids occurs in the log; are they written alike?")
     return wanted.join(found, on="id", how="left", maintain_order="left").with_columns(ids.alias("id"))
+
+
+def _collect(table: FeatureTable, frame: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return frame.collect()
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"{table.source}: cannot be read ({str(error).splitlines()[0]})") from error
 
 
 def _vocabulary(table: FeatureTable, feature: Feature, values: pl.Series) -> tuple[str, ...]:
@@ -69,7 +86,8 @@ def _vocabulary(table: FeatureTable, feature: Feature, values: pl.Series) -> tup
     column = table.frame.select(pl.col(feature.name))
     if feature.kind == "multi":
         column = column.explode(feature.name)
-    in_order = column.filter(pl.col(feature.name).is_in(present.implode())).unique(maintain_order=True).collect()
+    kept = column.filter(pl.col(feature.name).is_in(present.implode()))
+    in_order = _collect(table, kept.unique(maintain_order=True))
     return tuple(in_order[feature.name].to_list())
 
 
@@ -113,12 +131,17 @@ def _encode_numeric(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -
     if infinite.any():
         raise UserError(f"{table.source}: column {feature.name!r} of id {rows['id'].filter(infinite)[0]} is infinite")
     known = values.drop_nulls().to_numpy()
+    if len(known) and np.abs(known).max() > _LARGEST:
+        raise UserError(
+            f"{table.source}: column {feature.name!r} holds {np.abs(known).max():g}, too large to standardise"
+        )
+    is_constant = not len(known) or known.min() == known.max()
     entry = FeatureEntry(
         name=feature.name,
         kind=feature.kind,
         num_unknown=values.null_count(),
         mean=float(known.mean()) if len(known) else 0.0,
-        deviation=(float(known.std()) if len(known) else 0.0) or 1.0,
+        deviation=1.0 if is_constant else float(known.std()),
     )
     return values, entry
 

@@ -1,8 +1,10 @@
 """`Interactions`: the one validated currency between every reader and everything after it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import polars as pl
 
@@ -13,6 +15,19 @@ FeatureKind = Literal["categorical", "multi", "numeric"]
 NUM_SHOWN_OFFENDERS = 3
 REQUIRED_COLUMNS = ("user", "item", "time")
 RESERVED_NAMES = (*REQUIRED_COLUMNS, "in_slate")  # columns of a prepared log
+RESERVED_FEATURES = ("id", "title", "first_row")  # columns of prepared users and items
+_NAME = re.compile(r"\w[\w .:+/-]*")
+
+
+def check_names(names: Sequence[str], reserved: Sequence[str], what: str) -> None:
+    """An error if a name is taken, repeated, or not made of letters, digits and a few signs."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UserError(f"{what} {name!r}: write a name of letters, digits and . : + / - _")
+        if name in reserved or names.count(name) > 1:
+            raise UserError(
+                f"{what} {name!r}: names must differ from each other and from {', '.join(reserved)}; rename it"
+            )
 
 
 def at_least(column: str, threshold: float) -> pl.Expr:
@@ -60,6 +75,7 @@ class RawFile:
     num_rows: int = 0  # rows it contributed to the log; 0 for feature files
     first_line: int = 1  # the line of its first row, counted from 1
     row_word: str = "line"  # "row" where lines mean nothing (Parquet)
+    place: str = ""  # how messages name it; its path
 
 
 @dataclass(frozen=True)
@@ -77,29 +93,38 @@ class Interactions:
     raw_files: tuple[RawFile, ...] = ()
     timed: bool = True
     """False where there are no times and rows count in file order: `time` is then the row number."""
+    raw_columns: Mapping[str, str] = field(default_factory=dict)
+    """What columns are called in the raw files, where they have other names there."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """How the log was made of the raw files: thresholds, seeds and the like."""
 
     def __post_init__(self) -> None:
         names = [behaviour.name for behaviour in self.behaviours]
         if not names:
             raise UserError("no behaviour given: at least one 0/1 response per row is needed")
-        if len(set(names)) < len(names) or set(names) & set(RESERVED_NAMES):
-            raise UserError(
-                f"behaviour names must differ from each other and from {', '.join(RESERVED_NAMES)}: {', '.join(names)}"
-            )
+        check_names(names, RESERVED_NAMES, "behaviour")
+        for behaviour in self.behaviours:
+            if not math.isfinite(behaviour.weight):
+                raise UserError(
+                    f"behaviour {behaviour.name!r} has the weight {behaviour.weight}; weights are finite numbers"
+                )
+        for table, what in ((self.users, "user feature"), (self.items, "item feature")):
+            check_names([feature.name for feature in table.features] if table else [], RESERVED_FEATURES, what)
         missing = [name for name in (*REQUIRED_COLUMNS, *names) if name not in self.log.columns]
         if missing:
             raise UserError(f"the log has no column {missing[0]!r}; it has {', '.join(self.log.columns)}")
         if self.log.is_empty():
-            raise UserError(f"{self._files()}: no interactions in it")
+            files = ", ".join(file.place or file.name for file in self.raw_files[:1])
+            raise UserError(f"{files or 'the log'}: no interactions in it")
         self._check_values(names)
-        columns = [pl.col(*REQUIRED_COLUMNS), pl.col(*names).cast(pl.Boolean)]
-        object.__setattr__(self, "log", self.log.select(columns))
+        columns = [_as_id(self.log["user"]), _as_id(self.log["item"]), _as_number(self.log["time"])]
+        object.__setattr__(self, "log", pl.DataFrame([*columns, *(self.log[name].cast(pl.Boolean) for name in names)]))
 
     def locate(self, row: int) -> str:
         """Where a row of the log stands in the raw files."""
         for file in self.raw_files:
             if row < file.num_rows:
-                return f"{file.name} {file.row_word} {row + file.first_line}"
+                return f"{file.place or file.name} {file.row_word} {row + file.first_line}"
             row -= file.num_rows
         return f"row {row + 1}"
 
@@ -107,24 +132,25 @@ class Interactions:
         for name in ("user", "item"):
             self._refuse(self.log[name].is_null(), name, "has no value", "fill it in or drop the row")
             dtype = self.log.schema[name]
-            if not (dtype.is_integer() or dtype == pl.String):
-                raise UserError(f"column {name!r} holds {dtype}; ids are integers or strings")
+            if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Enum)):
+                raise UserError(f"column {self._raw(name)!r} holds {dtype}; ids are integers or strings")
         time = self.log["time"]
-        no_time = time.is_null() | (time.is_nan() if time.dtype.is_float() else False)
+        no_time = time.is_null() | (~time.is_finite() if time.dtype.is_float() else False)
         self._refuse(no_time, "time", "has no value", "fill it in, or pass --order file to keep the order of the file")
         if not time.dtype.is_numeric():
-            raise UserError(f"column 'time' holds {time.dtype}; times are numbers")
+            raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
         for name in behaviours:
             values = self.log[name]
+            self._refuse(values.is_null(), name, "has no value", "fill it in or drop the row")
             if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
-                raise UserError(f"behaviour {name!r} holds {values.dtype}; responses are 0 or 1")
-            valid = values.is_not_null() if values.dtype == pl.Boolean else (values == 0) | (values == 1)
-            self._refuse(
-                ~valid.fill_null(False),
-                name,
-                "is not 0 or 1",
-                "for ratings give a threshold, as in like=rating>=4",
-            )
+                raise UserError(f"column {self._raw(name)!r} holds {values.dtype}; responses are 0 or 1")
+            if values.dtype != pl.Boolean:
+                is_wrong = (values != 0) & (values != 1)
+                remedy = f'for ratings give a threshold, as in "{name}={self._raw(name)}>=4"'
+                self._refuse(is_wrong, name, "is not 0 or 1", remedy)
+
+    def _raw(self, column: str) -> str:
+        return self.raw_columns.get(column, column)
 
     def _refuse(self, offending: pl.Series, column: str, problem: str, remedy: str) -> None:
         if not offending.any():
@@ -132,7 +158,19 @@ class Interactions:
         rows = offending.arg_true()
         shown = [f"{self.locate(row)} ({self.log[column][row]!r})" for row in rows[:NUM_SHOWN_OFFENDERS].to_list()]
         more = f" and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
-        raise UserError(f"column {column!r} {problem}: {', '.join(shown)}{more}; {remedy}")
+        raise UserError(f"column {self._raw(column)!r} {problem}: {', '.join(shown)}{more}; {remedy}")
 
-    def _files(self) -> str:
-        return ", ".join(file.name for file in self.raw_files if file.first_line) or "the log"
+
+def _as_id(column: pl.Series) -> pl.Series:
+    if not column.dtype.is_integer():
+        return column.cast(pl.String)
+    return _as_number(column)
+
+
+def _as_number(column: pl.Series) -> pl.Series:
+    if not column.dtype.is_integer():
+        return column.cast(pl.Float64)
+    try:
+        return column.cast(pl.Int64)
+    except pl.exceptions.PolarsError:
+        raise UserError(f"column {column.name!r} holds integers beyond 64 bits; write them as text") from None

@@ -1,14 +1,14 @@
 """The manifest of a prepared data set: what it is, what it came from, and what was done to it."""
 
-from typing import Literal
+from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import FeatureKind
 
-FORMAT = "gfn4rec data set"
-VERSION = 1
+FORMAT: Final = "gfn4rec data set"
+VERSION: Final = 1
 
 
 class PrepareConfig(StrictConfig):
@@ -24,7 +24,7 @@ class BehaviourEntry(StrictConfig):
     """A behaviour, its weight in the reward, and the share of rows that show it."""
 
     name: str
-    weight: float
+    weight: FiniteFloat
     rate: float
 
 
@@ -35,8 +35,8 @@ class FeatureEntry(StrictConfig):
     kind: FeatureKind
     num_unknown: int  # users or items without a value
     vocabulary: tuple[str, ...] = ()  # raw values in the order of first appearance in the whole raw file
-    mean: float = 0.0  # numeric features: for standardising
-    deviation: float = 1.0
+    mean: FiniteFloat = 0.0  # numeric features: for standardising
+    deviation: FiniteFloat = 1.0
 
 
 class RawFileEntry(StrictConfig):
@@ -73,7 +73,9 @@ class Statistics(StrictConfig):
     rows_skipped: int  # repeat an item of their slate; kept in histories
     rows_leading: int  # before a user's first whole slate; kept in histories
     users_without_slate: int
-    users_without_test: int  # of the users with a slate, those too short for any test slate
+    users_short_of_test: int  # of the users with a slate, those with fewer test slates than asked for
+    users_without_test: int  # and those with none, if any was asked for
+    users_short_of_val: int
     users_without_val: int
     longest_log: int
 
@@ -81,7 +83,7 @@ class Statistics(StrictConfig):
 class Manifest(StrictConfig):
     """`manifest.json`."""
 
-    format: Literal["gfn4rec data set"] = "gfn4rec data set"
+    format: str = FORMAT
     version: int = VERSION
     name: str
     settings: PrepareConfig
@@ -91,6 +93,7 @@ class Manifest(StrictConfig):
     item_features: tuple[FeatureEntry, ...]
     statistics: Statistics
     raw_files: tuple[RawFileEntry, ...]
+    origin: dict[str, Any]  # how the log was made of the raw files: thresholds, seeds and the like
     files: dict[str, FileEntry]
 
     @property

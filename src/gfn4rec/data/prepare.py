@@ -11,12 +11,16 @@ import polars as pl
 from gfn4rec.data.core import k_core, largest_core
 from gfn4rec.data.features import encode_features
 from gfn4rec.data.interactions import Interactions
-from gfn4rec.data.manifest import BehaviourEntry, Manifest, PrepareConfig, RawFileEntry, Statistics
+from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, PrepareConfig, RawFileEntry, Statistics
 from gfn4rec.data.slates import SPLITS, TEST, TRAIN, VAL, Ints, Segments, cut_segments, split_slates
-from gfn4rec.data.storage import TableWriter, replace_directory, write_manifest
+from gfn4rec.data.storage import TableWriter, write_manifest
 from gfn4rec.errors import UserError
+from gfn4rec.storage import replace_directory
 
 Report = Callable[[str], None]
+
+# Columns of our own beside the user's: no behaviour can have such a name.
+_KEY, _ROW, _KEPT = "\x00key", "\x00row", "\x00kept"
 
 _COMPACT = 4  # integer ids are coded by their distance from the least if they span less than this many times the rows
 
@@ -53,7 +57,7 @@ def prepare(
     report("ordering")
     numbered = _number(filtered, [each.name for each in interactions.behaviours], interactions.timed)
     report("cutting slates and writing")
-    with replace_directory(out) as directory, TableWriter(directory) as writer:
+    with replace_directory(out, FORMAT) as directory, TableWriter(directory) as writer:
         segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
         if not len(segments.row_SK):
             raise UserError(_no_slates(numbered, config.slate_size))
@@ -78,7 +82,8 @@ def prepare(
             ),
             user_features=user_features,
             item_features=item_features,
-            statistics=_statistics(interactions, filtered, numbered, segments, num_slates_of_user, split),
+            statistics=_statistics(interactions, config, filtered, numbered, segments, num_slates_of_user, split),
+            origin=dict(interactions.origin),
             raw_files=tuple(RawFileEntry(name=file.name, sha256=file.sha256()) for file in interactions.raw_files),
             files=writer.finish(),
         )
@@ -108,7 +113,7 @@ def _codes(ids: pl.Series) -> tuple[Ints, pl.Series]:
         values = ids.to_numpy()
         low, high = int(values.min()), int(values.max())
         if high - low < _COMPACT * len(values):
-            return values.astype(np.int64) - low, pl.Series(np.arange(low, high + 1)).cast(ids.dtype)
+            return values - low, pl.Series(low + np.arange(high - low + 1))
     return ids.rank("dense").to_numpy().astype(np.int64) - 1, ids.unique().sort()
 
 
@@ -156,7 +161,7 @@ def _sorted(log: pl.DataFrame) -> pl.DataFrame:
             key *= high - low + 1
             key += time
             key -= low
-            return log.with_columns(key=pl.Series(key)).sort("key", maintain_order=True).drop("key")
+            return log.with_columns(pl.Series(_KEY, key)).sort(_KEY, maintain_order=True).drop(_KEY)
     return log.sort("user", "time", maintain_order=True)
 
 
@@ -171,13 +176,13 @@ def _repeats(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series | None
     in_order = np.sort(pair)
     if (in_order[1:] != in_order[:-1]).all():  # nobody has an item twice among tied rows, the common case
         return None, 0
-    rows = log[tied].select("time", *behaviours).with_columns(pair=pl.Series(pair), row=pl.Series(tied))
-    rows = rows.filter(pl.col("pair").is_duplicated())
-    kept = rows.unique(["pair", "time"], keep="first", maintain_order=True)
-    repeats = rows.join(kept, on="row", how="anti")
-    differs = pl.any_horizontal(pl.col(name) != pl.col(f"{name}_right") for name in behaviours)
-    num_conflicts = repeats.join(kept, on=["pair", "time"]).filter(differs).height
-    return _marked(repeats["row"].to_numpy(), log.height), num_conflicts
+    rows = log[tied].select("time", *behaviours).with_columns(pl.Series(_KEY, pair), pl.Series(_ROW, tied))
+    rows = rows.filter(pl.col(_KEY).is_duplicated())
+    kept = rows.unique([_KEY, "time"], keep="first", maintain_order=True)
+    repeats = rows.join(kept, on=_ROW, how="anti")
+    differs = pl.any_horizontal(pl.col(name) != pl.col(name + _KEPT) for name in behaviours)
+    num_conflicts = repeats.join(kept, on=[_KEY, "time"], suffix=_KEPT).filter(differs).height
+    return _marked(repeats[_ROW].to_numpy(), log.height), num_conflicts
 
 
 def _marked(row: Ints, num_rows: int) -> pl.Series:
@@ -194,6 +199,7 @@ def _no_slates(numbered: _Numbered, slate_size: int) -> str:
 
 def _statistics(
     interactions: Interactions,
+    config: PrepareConfig,
     filtered: _Filtered,
     numbered: _Numbered,
     segments: Segments,
@@ -203,6 +209,11 @@ def _statistics(
     count = np.bincount(split, minlength=len(SPLITS)).tolist()
     has_slate = int(np.count_nonzero(num_slates_of_user))
     slate_user = np.repeat(np.arange(len(num_slates_of_user)), num_slates_of_user)
+
+    def users_below(kind: int, wanted: int) -> int:
+        found = np.bincount(slate_user[split == kind], minlength=len(num_slates_of_user))
+        return int(np.count_nonzero(found[num_slates_of_user > 0] < wanted))
+
     return Statistics(
         raw_records=interactions.log.height,
         raw_users=filtered.num_raw_users,
@@ -221,7 +232,9 @@ def _statistics(
         rows_skipped=segments.num_skipped,
         rows_leading=segments.num_leading,
         users_without_slate=len(num_slates_of_user) - has_slate,
-        users_without_test=has_slate - len(np.unique(slate_user[split == TEST])),
-        users_without_val=has_slate - len(np.unique(slate_user[split == VAL])),
+        users_short_of_test=users_below(TEST, config.test_slates),
+        users_without_test=users_below(TEST, min(1, config.test_slates)),
+        users_short_of_val=users_below(VAL, config.val_slates),
+        users_without_val=users_below(VAL, min(1, config.val_slates)),
         longest_log=int(np.diff(numbered.offset).max()),
     )

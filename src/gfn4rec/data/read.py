@@ -1,8 +1,8 @@
 """One way in: a data set's name, or a path of one's own, becomes Interactions."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from gfn4rec.data.download import Progress, fetch
 from gfn4rec.data.interactions import Interactions
@@ -36,17 +36,18 @@ def read_data(what: str, options: ReadOptions, progress: Progress = lambda *_: N
         _refuse_others(options, {"seed"}, what)
         return read_synthetic(what, options.seed or 0)
     if what in SOURCES or not path.exists():
+        if what not in SOURCES and (path.suffix or len(path.parts) > 1):
+            raise UserError(f"{what}: no such file")
         source = find_source(what)
         _refuse_others(options, {"raw", "include_random"}, what)
         raw = options.raw or fetch(what, source.archive, source.layout, progress)
         return read_published(what, raw, options.include_random)
-    if path.suffix == ".toml":
+    if path.suffix.lower() == ".toml":
         _refuse_others(options, set(), what)
         return read_own(OwnData.load(path), path.parent)
-    if path.suffix == ".inter" or path.is_dir():
+    if path.suffix.lower() == ".inter" or path.is_dir():
         _refuse_others(options, {"behaviour", "weight", "order"}, what)
-        behaviours = dict(text.partition("=")[::2] for text in options.behaviour)
-        return read_recbole(path, behaviours, _weights(options), order=options.order or "time")
+        return read_recbole(path, _behaviours(options), order=options.order or "time")
     _refuse_others(options, {field.name for field in fields(options)} - {"raw", "include_random", "seed"}, what)
     return read_own(_described(path, options), path.parent)
 
@@ -68,30 +69,35 @@ def _described(path: Path, options: ReadOptions) -> OwnData:
         "encoding": options.encoding,
     }
     if not options.behaviour:
-        raise UserError(f"{path}: say what counts as a response, as in --behaviour click=is_click or like=rating>=4")
-    weights = _weights(options)
-    behaviours = {}
+        raise UserError(f'{path}: say what counts as a response, as in --behaviour click=is_click or "like=rating>=4"')
+    if options.order == "file" and options.time_column is not None:
+        raise UserError("--time-column means nothing with --order file; leave one of them out")
+    values = {
+        "log": {key: value for key, value in log.items() if value is not None},
+        "behaviours": _behaviours(options),
+    }
+    return OwnData.parse(values, str(path))
+
+
+def _behaviours(options: ReadOptions) -> dict[str, dict[str, Any]]:
+    """The behaviours of --behaviour, with the weights of --weight."""
+    behaviours: dict[str, dict[str, Any]] = {}
     for text in options.behaviour:
         name, values = parse_behaviour(text)
-        behaviours[name] = values | ({"weight": weights[name]} if name in weights else {})
-    return OwnData.parse(
-        {"log": {key: value for key, value in log.items() if value is not None}, "behaviours": behaviours},
-        str(path),
-    )
-
-
-def _weights(options: ReadOptions) -> Mapping[str, float]:
-    known = {parse_behaviour(text)[0] for text in options.behaviour}
-    weights = {}
+        if name in behaviours:
+            raise UserError(f"--behaviour {text}: {name!r} is described twice")
+        behaviours[name] = values
     for text in options.weight:
-        name, _, number = text.partition("=")
-        if name not in known:
+        name, _, number = (part.strip() for part in text.partition("="))
+        if name not in behaviours:
             raise UserError(f"--weight {text}: there is no --behaviour {name!r}")
+        if "weight" in behaviours[name]:
+            raise UserError(f"--weight {text}: {name!r} has a weight already")
         try:
-            weights[name] = float(number)
+            behaviours[name]["weight"] = float(number)
         except ValueError:
             raise UserError(f"--weight {text}: write NAME=NUMBER") from None
-    return weights
+    return behaviours
 
 
 def _refuse_others(options: ReadOptions, allowed: set[str], what: str) -> None:

@@ -43,6 +43,8 @@ def cut_segments(item: npt.NDArray[np.integer], offset: Ints, slate_size: int) -
 def _users_with_near_repeats(item: npt.NDArray[np.integer], offset: Ints, slate_size: int) -> npt.NDArray[np.bool_]:
     """Which users have an item twice within K rows. The slates of all others are plain blocks of K rows."""
     has_repeats = np.zeros(len(offset) - 1, dtype=bool)
+    if slate_size > np.max(np.diff(offset), initial=0):
+        return has_repeats  # no log is long enough for a slate
     for distance in range(1, min(slate_size, len(item))):
         earlier = np.flatnonzero(item[distance:] == item[:-distance])
         user = np.searchsorted(offset, earlier, side="right") - 1

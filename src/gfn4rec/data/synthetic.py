@@ -18,9 +18,8 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, model_validator
 
-from gfn4rec.config import StrictConfig, nearest
+from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions
-from gfn4rec.errors import UserError
 from gfn4rec.seeding import numpy_generator
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -127,13 +126,6 @@ class World:
         return _sigmoid(self.logits(user, progress, slate)[:, :, None] + self.bias)
 
 
-def preset(name: str) -> SyntheticConfig:
-    """A preset by its name."""
-    if name not in PRESETS:
-        raise UserError(f"no synthetic preset {name!r}; {nearest(name, list(PRESETS))}")
-    return PRESETS[name]
-
-
 def generate(config: SyntheticConfig, seed: int = 0) -> tuple[World, Interactions]:
     """A world and the log left in it. The same seed gives the same of both."""
     world = _make_world(config, seed)
@@ -151,6 +143,7 @@ def generate(config: SyntheticConfig, seed: int = 0) -> tuple[World, Interaction
         behaviours=tuple(Behaviour(behaviour.name, behaviour.weight) for behaviour in config.behaviours),
         users=_user_table(calibrated, seed),
         items=_item_table(calibrated, seed),
+        origin={"seed": seed, "world": config.model_dump(mode="json")},
     )
     return calibrated, interactions
 
@@ -274,7 +267,7 @@ def _user_table(world: World, seed: int) -> FeatureTable:
     frame = pl.DataFrame(
         {
             "id": np.arange(1, num_users + 1),
-            "group": [f"group {category // 2}" for category in world.user_category[:, 0]],
+            "group": [chr(ord("A") + category // 2) for category in world.user_category[:, 0]],
             "age": rng.choice(["-17", "18-24", "25-34", "35-49", "50-"], num_users),
             "tenure": rng.gamma(2.0, 300.0, num_users).round(1),
         }

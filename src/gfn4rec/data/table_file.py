@@ -1,6 +1,7 @@
 """A raw table file: how its text is laid out, and how to walk through it slowly when something is wrong with it."""
 
 import codecs
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, cast
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from gfn4rec.data.interactions import RawFile
 from gfn4rec.errors import UserError
 
 _TAIL_BYTES = 1 << 16
-_HASHING = ThreadPoolExecutor(thread_name_prefix="hashing")  # raw files are large, and the next stages need one core
+_CHUNK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -29,106 +30,130 @@ class TableFile:
     separator: str = ","
     columns: tuple[str, ...] | None = None  # names for a file without a header line
     encoding: str = "utf-8"
-    ends_with_newline: bool = False  # where a published file does not, it is cut off
+    is_quoted: bool = True  # fields may stand in quotation marks
+    is_published: bool = False  # in a known layout: quotes are in order, and a last line without line feed is cut off
 
     @property
     def format(self) -> Literal["parquet", "jsonl", "text"]:
-        suffix = next((suffix for suffix in reversed(self.path.suffixes) if suffix != ".gz"), "")
+        suffix = next((suffix for suffix in reversed(self._suffixes) if suffix != ".gz"), "")
         if suffix in (".parquet", ".pq"):
             return "parquet"
-        return "jsonl" if suffix in (".jsonl", ".ndjson") else "text"
+        return "jsonl" if suffix in (".jsonl", ".ndjson", ".json") else "text"
 
     @property
     def is_compressed(self) -> bool:
-        return self.path.suffix == ".gz"
+        return self._suffixes[-1:] == [".gz"]
 
     @property
-    def has_wide_characters(self) -> bool:
-        """Whether a line feed is several bytes, so that lines cannot be told before decoding."""
-        return codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32"))
+    def is_utf8(self) -> bool:
+        return codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
     @property
     def first_line(self) -> int:
         """The line on which the first row stands."""
         return 2 if self.format == "text" and self.columns is None else 1
 
+    @property
+    def _suffixes(self) -> list[str]:
+        return [suffix.lower() for suffix in self.path.suffixes]
+
     def record(self, num_rows: int = 0) -> RawFile:
-        """What the manifest remembers of this file."""
-        digest = _HASHING.submit(_sha256, self.path).result
+        """What the manifest remembers of this file. Its checksum is made beside the next stages."""
+        pool = ThreadPoolExecutor(max_workers=1)
+        digest = pool.submit(self._sha256).result
+        pool.shutdown(wait=False)
         row_word = "row" if self.format == "parquet" else "line"
-        return RawFile(self.path.name, digest, num_rows, self.first_line, row_word)
+        return RawFile(self.path.name, digest, num_rows, self.first_line, row_word, str(self.path))
 
     def column_names(self) -> list[str]:
         """The columns the file has."""
-        if not self.path.is_file():
-            raise UserError(f"{self.path}: no such file")
         if self.format == "parquet":
-            return list(pl.read_parquet_schema(self.path))
+            with self.open() as raw:
+                return list(pl.read_parquet_schema(raw))
         if self.format == "jsonl":
-            return list(pl.scan_ndjson(self.path, infer_schema_length=None).collect_schema())
+            return list(pl.scan_ndjson(self.content(), infer_schema_length=None).collect_schema())
         if self.columns is not None:
             return list(self.columns)
         header = next(self.records(), [])
         if not any(header):
-            raise UserError(f"{self.path}: empty; a header line with the column names is expected")
+            raise UserError(f"{self.path}: its first line is empty; a header line with the column names is expected")
         return header
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Its bytes, unpacked; a file that cannot be read is an error that names it."""
+        try:
+            with cast(IO[bytes], gzip.open(self.path) if self.is_compressed else self.path.open("rb")) as raw:
+                yield raw
+        except FileNotFoundError:
+            raise UserError(f"{self.path}: no such file") from None
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(f"{self.path}: not a whole gzip file ({error}); fetch it again") from error
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be read ({error.strerror})") from error
+
+    def content(self) -> bytes:
+        """All of its text in UTF-8."""
+        with self.open() as raw:
+            content = raw.read()
+        if not self.is_utf8:
+            content = "".join(self.lines()).encode()
+        return content.removeprefix(codecs.BOM_UTF8)
 
     def lines(self) -> Iterator[str]:
         """Its lines, one by one; a line in another encoding is an error that names it."""
-        if self.has_wide_characters:
-            yield from self._decoded_whole()
-            return
-        opener = gzip.open if self.is_compressed else Path.open
-        with opener(self.path, "rb") as raw:
-            for number, line in enumerate(self._until_cut_off(raw), start=1):
-                try:
-                    text = line.decode(self.encoding)
-                except UnicodeDecodeError as error:
-                    raise UserError(
-                        f"{self.path} line {number}: not {self.encoding} text (byte 0x{line[error.start]:02x}); "
-                        "name its encoding, as in --encoding latin-1"
-                    ) from None
-                yield text.removeprefix("\ufeff") if number == 1 else text
-
-    def _until_cut_off(self, raw: Iterable[bytes]) -> Iterator[bytes]:
-        try:
-            yield from raw
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{self.path}: not a whole gzip file ({error}); fetch it again") from error
-
-    def _decoded_whole(self) -> Iterator[str]:
-        try:
-            text = self.path.read_bytes().decode(self.encoding)
-        except UnicodeDecodeError as error:
-            raise UserError(f"{self.path}: not {self.encoding} text ({error.reason}); name its --encoding") from None
-        return iter(text.removeprefix("\ufeff").splitlines(keepends=True))
+        with self.open() as raw:
+            if codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32")):  # a line feed is several bytes
+                yield from self._decode(raw.read(), None).splitlines(keepends=True)
+                return
+            for number, line in enumerate(raw, start=1):
+                yield self._decode(line, number)
 
     def records(self) -> Iterator[list[str]]:
         """The fields of its lines, header included, one by one."""
-        return _split(self.lines(), self.separator)
+        return self._split(self.lines())
+
+    def has_quotes(self) -> bool:
+        """Whether a quotation mark that means something occurs anywhere."""
+        if not self.is_quoted or len(self.separator) > 1:
+            return False
+        with self.open() as raw:
+            return any(b'"' in chunk for chunk in iter(lambda: raw.read(_CHUNK_BYTES), b""))
 
     def refuse_broken_tail(self) -> None:
         """An error if the last line breaks off, as far as that can be seen."""
-        if self.is_compressed or self.has_wide_characters:
+        if self.is_compressed or not self.is_utf8:
             return
-        with self.path.open("rb") as raw:
+        with self.open() as raw:
             size = raw.seek(0, io.SEEK_END)
             raw.seek(max(0, size - _TAIL_BYTES))
             tail = raw.read()
-        if not tail or tail.endswith(b"\n"):
+        if not tail or tail.endswith((b"\n", b"\r")):
             return
-        last = tail[tail.rfind(b"\n") + 1 :].decode(self.encoding, errors="replace")
-        num_fields = len(next(_split([last], self.separator)))
-        if self.ends_with_newline or num_fields < len(self.column_names()):
+        last = tail[tail.rfind(b"\n") + 1 :].decode(errors="replace")
+        num_fields = len(next(self._split([last])))
+        if self.is_published or num_fields < len(self.column_names()):
             raise UserError(f"{self.path}: its last line {last[:60]!r} breaks off; the file is cut off, fetch it again")
 
+    def _decode(self, text: bytes, line: int | None) -> str:
+        try:
+            return text.decode(self.encoding).removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            place = f"{self.path} line {line}" if line else f"{self.path}"
+            raise UserError(
+                f"{place}: not {self.encoding} text (byte 0x{text[error.start]:02x}); "
+                "name its encoding, as in --encoding latin-1"
+            ) from None
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    def _sha256(self) -> str:
+        with self.path.open("rb") as raw:
+            return hashlib.file_digest(raw, "sha256").hexdigest()
 
-
-def _split(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
-    if separator == ",":
-        return csv.reader(lines)
-    return (line.rstrip("\r\n").split(separator) for line in lines)
+    def _split(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        if len(self.separator) > 1 or not self.is_quoted:
+            yield from (line.rstrip("\r\n").split(self.separator) for line in lines)
+            return
+        try:
+            yield from csv.reader(lines, delimiter=self.separator)
+        except csv.Error as error:
+            raise UserError(f"{self.path}: cannot be read as lines of fields ({error})") from error

@@ -98,4 +98,9 @@ def read_published(name: str, raw: Path, include_random: bool = False) -> Intera
         raise UserError(f"{raw}: no such folder; --raw names the one with {source.layout}")
     if include_random and not source.has_random_log:
         raise UserError(f"--include-random: {name} has no log of random exposure; it goes with KuaiRand")
-    return source.read(raw, include_random=True) if include_random else source.read(raw)
+    try:
+        return source.read(raw, include_random=True) if include_random else source.read(raw)
+    except UserError as error:
+        if str(error).endswith("no such file"):
+            raise UserError(f"{error}; --raw names the folder with {source.layout}") from None
+        raise

@@ -68,6 +68,8 @@ def read_kuairand(raw: Path, size: str, include_random: bool = False) -> Interac
             users.record(),
             videos.record(),
         ),
+        raw_columns={"user": "user_id", "item": "video_id", "time": "time_ms"} | BEHAVIOUR_COLUMNS,
+        origin={"include_random": include_random},
     )
 
 
@@ -83,4 +85,4 @@ def _features(file: TableFile, id_column: str, categorical: tuple[str, ...], mul
 
 
 def _csv(path: Path) -> TableFile:
-    return TableFile(path, ends_with_newline=True)
+    return TableFile(path, is_published=True)

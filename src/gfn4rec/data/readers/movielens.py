@@ -17,7 +17,7 @@ def read_ml_1m(raw: Path) -> Interactions:
     """MovieLens 1M: genres of movies, gender and age band of users."""
     # Ratings are numbers only, so `::` can be read as two separators with nothing between them: much faster.
     columns = ("user", "", "item", " ", "rating", "  ", "time")
-    ratings = TableFile(raw / "ratings.dat", ":", columns, ends_with_newline=True)
+    ratings = TableFile(raw / "ratings.dat", ":", columns, is_quoted=False, is_published=True)
     movies = _dat(raw / "movies.dat", "id", "title", "genres", encoding=_movies_encoding(raw / "movies.dat"))
     users = _dat(raw / "users.dat", "id", "gender", "age", "occupation", "zip")
     log = read_table(ratings, {"user": "integer", "item": "integer", "rating": "number", "time": "integer"})
@@ -35,6 +35,7 @@ def read_ml_1m(raw: Path) -> Interactions:
             "movies.dat",
         ),
         raw_files=(ratings.record(log.height), movies.record(), users.record()),
+        raw_columns=dict.fromkeys(THRESHOLDS, "rating"),
     )
 
 
@@ -43,16 +44,17 @@ def read_ml_100k(raw: Path) -> Interactions:
     if not (raw / "u.data").exists() and any(raw.glob("*.inter")):
         return read_recbole(
             raw,
-            behaviours={name: f"rating>={threshold}" for name, threshold in THRESHOLDS.items()},
+            behaviours={name: {"column": "rating", "at_least": at} for name, at in THRESHOLDS.items()},
             kinds={"class": "multi", "gender": "categorical", "age": "numeric", "occupation": "categorical"},
             rename={"class": "genres"},
         )
-    ratings = TableFile(raw / "u.data", "\t", ("user", "item", "rating", "time"), ends_with_newline=True)
-    genre_file = TableFile(raw / "u.genre", "|", ("genre", "number"))
-    users = TableFile(raw / "u.user", "|", ("id", "age", "gender", "occupation", "zip"))
+    ratings = TableFile(raw / "u.data", "\t", ("user", "item", "rating", "time"), is_quoted=False, is_published=True)
+    genre_file = TableFile(raw / "u.genre", "|", ("genre", "number"), is_quoted=False)
+    users = TableFile(raw / "u.user", "|", ("id", "age", "gender", "occupation", "zip"), is_quoted=False)
     log = read_table(ratings, {"user": "integer", "item": "integer", "rating": "number", "time": "integer"})
     genres = read_table(genre_file, {"genre": "text"})["genre"].drop_nulls().to_list()
-    movies = TableFile(raw / "u.item", "|", ("id", "title", "date", "video_date", "url", *genres), encoding="latin-1")
+    movie_columns = ("id", "title", "date", "video_date", "url", *genres)
+    movies = TableFile(raw / "u.item", "|", movie_columns, encoding="latin-1", is_quoted=False)
     kinds: dict[str, ColumnKind] = {"id": "integer", "title": "text"}
     movie_table = read_table(movies, kinds | {genre: "integer" for genre in genres})
     genres_of_movie = pl.concat_list(pl.when(pl.col(genre) == 1).then(pl.lit(genre)) for genre in genres)
@@ -75,6 +77,7 @@ def read_ml_100k(raw: Path) -> Interactions:
             "u.item",
         ),
         raw_files=(ratings.record(log.height), movies.record(), users.record(), genre_file.record()),
+        raw_columns=dict.fromkeys(THRESHOLDS, "rating"),
     )
 
 
@@ -83,7 +86,7 @@ def _ratings_to_behaviours(log: pl.DataFrame) -> pl.DataFrame:
 
 
 def _dat(path: Path, *columns: str, encoding: str = "utf-8") -> TableFile:
-    return TableFile(path, "::", columns, encoding, ends_with_newline=True)
+    return TableFile(path, "::", columns, encoding, is_quoted=False, is_published=True)
 
 
 def _movies_encoding(path: Path) -> str:

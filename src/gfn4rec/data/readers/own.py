@@ -24,16 +24,16 @@ price = { kind = "numeric" }
 ```
 """
 
-import codecs
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, FiniteFloat
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import (
+    RESERVED_FEATURES,
     Behaviour,
     Feature,
     FeatureKind,
@@ -41,6 +41,7 @@ from gfn4rec.data.interactions import (
     Interactions,
     RawFile,
     at_least,
+    check_names,
 )
 from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.tables import ColumnKind, read_table
@@ -51,13 +52,22 @@ _BEHAVIOUR = re.compile(r"(?P<name>[^=<>]+)(=(?P<column>[^=<>]+?)\s*(>=\s*(?P<at
 
 def _known_encoding(name: str) -> str:
     try:
-        codecs.lookup(name)
+        "".encode(name)
+        b"".decode(name)
     except LookupError:
         raise ValueError("no such encoding; try utf-8, latin-1 or gb18030") from None
     return name
 
 
+def _known_separator(text: str) -> str:
+    text = text.replace("\\t", "\t")
+    if not text or not text.isascii() or any(sign in text for sign in '"\r\n'):
+        raise ValueError("write one or more plain characters, as in ; or \\t")
+    return text
+
+
 Encoding = Annotated[str, AfterValidator(_known_encoding)]
+Separator = Annotated[str, AfterValidator(_known_separator)]
 
 
 class LogConfig(StrictConfig):
@@ -68,7 +78,8 @@ class LogConfig(StrictConfig):
     item: str = "item"
     time: str = "time"
     order: Literal["time", "file"] = "time"  # "file": there are no times, the rows are in order as they stand
-    separator: str = Field(default=",", min_length=1)  # of CSV files
+    separator: Separator = ","  # of CSV files
+    is_quoted: bool = True  # fields may stand in quotation marks
     encoding: Encoding = "utf-8"
 
 
@@ -76,8 +87,8 @@ class BehaviourConfig(StrictConfig):
     """A response: a 0/1 column, or a number with a threshold."""
 
     column: str
-    at_least: float | None = None
-    weight: float = 1.0
+    at_least: FiniteFloat | None = None
+    weight: FiniteFloat = 1.0
 
 
 class FeatureConfig(StrictConfig):
@@ -94,7 +105,8 @@ class TableConfig(StrictConfig):
     file: str
     id: str
     title: str | None = None
-    separator: str = Field(default=",", min_length=1)
+    separator: Separator = ","
+    is_quoted: bool = True
     encoding: Encoding = "utf-8"
     features: dict[str, FeatureConfig] = Field(default_factory=dict)
 
@@ -129,14 +141,18 @@ def read_own(config: OwnData, folder: Path) -> Interactions:
     kinds: dict[str, ColumnKind] = {log_config.user: "id", log_config.item: "id"}
     if log_config.order == "time":
         kinds[log_config.time] = "time"
-    for behaviour in config.behaviours.values():
+    for name, behaviour in config.behaviours.items():
+        if kinds.get(behaviour.column) in ("id", "time"):
+            raise UserError(
+                f"behaviour {name!r}: column {behaviour.column!r} is the user, the item or the time already"
+            )
         kinds[behaviour.column] = "number" if behaviour.at_least is not None else kinds.get(behaviour.column, "flag")
     files = [
-        TableFile(folder / name, separator=log_config.separator, encoding=log_config.encoding)
+        TableFile(folder / name, log_config.separator, None, log_config.encoding, log_config.is_quoted)
         for name in log_config.files
     ]
     parts = [read_table(file, kinds) for file in files]
-    log = _named(pl.concat(parts, how="vertical_relaxed"), config)
+    log = _named(_joined(parts, config), config)
     users, user_files = _read_features(config.users, folder)
     items, item_files = _read_features(config.items, folder)
     return Interactions(
@@ -150,7 +166,20 @@ def read_own(config: OwnData, folder: Path) -> Interactions:
             *item_files,
         ),
         timed=log_config.order == "time",
+        raw_columns={"user": log_config.user, "item": log_config.item, "time": log_config.time}
+        | {name: behaviour.column for name, behaviour in config.behaviours.items()},
+        origin=config.model_dump(mode="json", exclude_defaults=True),
     )
+
+
+def _joined(parts: list[pl.DataFrame], config: OwnData) -> pl.DataFrame:
+    """One table of all files; times must mean the same in each, and end up as numbers."""
+    name = config.log.time
+    if config.log.order == "time" and len({part.schema[name].is_temporal() for part in parts}) > 1:
+        raise UserError(f"column {name!r} holds numbers in one log file and dates in another; write one or the other")
+    table = pl.concat(parts, how="vertical_relaxed")
+    is_temporal = config.log.order == "time" and table.schema[name].is_temporal()
+    return table.with_columns(table[name].to_physical()) if is_temporal else table
 
 
 def _named(table: pl.DataFrame, config: OwnData) -> pl.DataFrame:
@@ -167,19 +196,29 @@ def _named(table: pl.DataFrame, config: OwnData) -> pl.DataFrame:
 def _read_features(config: TableConfig | None, folder: Path) -> tuple[FeatureTable | None, tuple[RawFile, ...]]:
     if config is None:
         return None, ()
-    file = TableFile(folder / config.file, separator=config.separator, encoding=config.encoding)
+    file = TableFile(folder / config.file, config.separator, None, config.encoding, config.is_quoted)
     kinds: dict[str, ColumnKind] = {config.id: "id"}
     columns = [pl.col(config.id).alias("id")]
     if config.title is not None:
-        kinds[config.title] = "text"
+        _use(kinds, config.title, "text", "title")
         columns.append(pl.col(config.title).alias("title"))
+    check_names(list(config.features), RESERVED_FEATURES, f"{config.file}: feature")
     for name, feature in config.features.items():
         source = feature.column or name
-        kinds[source] = "number" if feature.kind == "numeric" else "text"
+        _use(kinds, source, "number" if feature.kind == "numeric" else "text", name)
         columns.append(pl.col(source).alias(name))
     table = read_table(file, kinds).select(columns)
     for name, feature in config.features.items():
-        if feature.kind == "multi" and table.schema[name] == pl.String:
+        is_list = isinstance(table.schema[name], pl.List)
+        if is_list and feature.kind != "multi":
+            raise UserError(f"{file.path}: column {feature.column or name!r} holds lists; its kind is multi")
+        if feature.kind == "multi" and not is_list:
             table = table.with_columns(pl.col(name).str.split(feature.separator))
     features = tuple(Feature(name, feature.kind) for name, feature in config.features.items())
-    return FeatureTable(table.lazy(), features, config.file), (file.record(),)
+    return FeatureTable(table.lazy(), features, str(file.path)), (file.record(),)
+
+
+def _use(kinds: dict[str, ColumnKind], column: str, kind: ColumnKind, name: str) -> None:
+    """Note that a column is needed; one that is needed as two kinds is an error."""
+    if kinds.setdefault(column, kind) != kind:
+        raise UserError(f"{name!r}: column {column!r} is used in another way already; give it a column of its own")

@@ -1,0 +1,107 @@
+"""Directories that are written whole or not at all, and know what they are by their manifest."""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gfn4rec.errors import UserError
+
+MANIFEST = "manifest.json"
+
+
+@contextlib.contextmanager
+def replace_directory(target: Path, kind: str) -> Iterator[Path]:
+    """A fresh directory to write into. It takes the place of `target` when the block ends well, else it vanishes.
+
+    A failure to write is the user's to mend; any other passes through.
+    """
+    refuse_foreign(target, kind)
+    target = target.resolve()  # a link keeps pointing where it points
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written ({error.strerror}); choose another --out") from error
+    try:
+        yield fresh
+        fresh.chmod(0o777 & ~_umask())
+        _swap(fresh, target)
+    except OSError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{target}: writing failed, what was there before is untouched ({reason})") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def refuse_foreign(target: Path, kind: str) -> None:
+    """Only an absent or empty directory may be replaced, or one of this kind that holds nothing but its own files."""
+    try:
+        if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+            return
+        manifest = _load(target / MANIFEST) if (target / MANIFEST).is_file() else {}
+        others = (
+            {path.name for path in target.iterdir()} - {MANIFEST, *manifest.get("files", {})} if manifest else set()
+        )
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written ({error.strerror}); choose another --out") from error
+    except ValueError:
+        manifest, others = {}, set()
+    if manifest.get("format") != kind:
+        raise UserError(f"{target}: exists and is not a {kind.removeprefix('gfn4rec ')}; choose another --out")
+    if others:
+        raise UserError(f"{target}: holds {sorted(others)[0]}, which would be lost; move it, or choose another --out")
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    """Put `fresh` in the place of `target`; if that fails or is interrupted, what was there comes back."""
+    if not target.exists():
+        fresh.rename(target)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    old = aside / "old"
+    try:
+        target.rename(old)
+        fresh.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        aside.rmdir()
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def raw_manifest(directory: Path, kind: str, version: int, noun: str, maker: str) -> dict[str, Any]:
+    """The manifest of a directory as it stands, if it is of this kind and version."""
+    path = directory / MANIFEST
+    try:
+        values = _load(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{directory}: not a {noun} (no {MANIFEST} in it); make one with {maker}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError:
+        raise UserError(f"{path}: damaged; make it again with {maker}") from None
+    if values.get("format") != kind:
+        raise UserError(f"{directory}: not a {noun}; make one with {maker}")
+    if values.get("version") != version:
+        raise UserError(
+            f"{directory}: format version {values.get('version')}, but this gfn4rec reads version {version}; "
+            f"make it again with {maker}, or install the gfn4rec that made it"
+        )
+    return values
+
+
+def _load(path: Path) -> dict[str, Any]:
+    values = json.loads(path.read_text(encoding="utf-8"))
+    return values if isinstance(values, dict) else {}
