@@ -9,6 +9,7 @@ DEMO := build/demo
 demo: $(VENV)/installed
 	$(BIN)/gfn4rec data prepare synthetic-small --out $(DEMO)/data
 	$(BIN)/gfn4rec data show $(DEMO)/data --count 3
+	@echo && echo "Next: $(BIN)/gfn4rec --help, or your own log, as README.md shows."
 
 test: lint
 	$(BIN)/python -m pytest
@@ -33,9 +34,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what is needed into $(VENV); this takes a minute or two."
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what is needed into $(VENV); this takes a minute or two."
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/installed

@@ -39,15 +39,15 @@ def test_prepare_describe_show_as_text(cli: Cli, tmp_path: Path) -> None:
     result = cli("data", "prepare", "synthetic-tiny", "--out", tmp_path / "out")
     assert result.code == 0
     assert result.err == ""
-    assert "Dataset" in result.out
+    assert "users |U|" in result.out
     assert "synthetic-tiny" in result.out
     assert "What the 20-core filter removed" in result.out
-    assert result.out.endswith(f"Written to {tmp_path / 'out'}\n")
+    assert f"Written to {tmp_path / 'out'}. Look at it: gfn4rec data show" in result.out
     described = cli("data", "describe", tmp_path / "out")
     assert described.out == result.out.rsplit("\n\nWritten", 1)[0] + "\n"
     text = cli("data", "show", tmp_path / "out", "--count", 2).out
     assert text.count("slate with reward") == 2
-    assert text.count("latest last") == 2
+    assert text.count(" events, the latest 3:") == 2
 
 
 def test_json_is_one_object_and_nothing_else(cli: Cli, tmp_path: Path) -> None:
@@ -123,6 +123,73 @@ def test_progress_is_shown_on_a_terminal_and_only_on_standard_error(
     result = cli("data", "prepare", "synthetic-tiny", "--out", tmp_path / "out", "--json")
     assert "reading synthetic-tiny" in result.err
     assert json.loads(result.out)["name"] == "synthetic-tiny"
+
+
+def test_brackets_in_data_are_brackets(cli: Cli, tmp_path: Path) -> None:
+    ids = ("[/x]", "[bold]b", "Alive [uncut]", "a[1]")
+    rows = "".join(f"[/u],{item},{time},1\n" for time, item in enumerate(ids))
+    (tmp_path / "log[1].csv").write_text(HEADER + rows)
+    (tmp_path / "log1.csv").write_text(HEADER + "another,file,1,1\n")  # what log[1].csv would mean as a pattern
+    out = tmp_path / "[/red] o[1]"
+    assert f"Written to {out}" in cli("data", "prepare", tmp_path / "log[1].csv", "--out", out, *PREPARE).out
+    text = cli("data", "show", out).out
+    assert "User [/u]" in text
+    assert "Alive [uncut]" in text
+    assert "a[1]" in text
+
+
+def test_help_without_arguments_is_no_error_message(cli: Cli) -> None:
+    for arguments in ((), ("data",)):
+        result = cli(*arguments)
+        assert "Usage: gfn4rec" in result.out
+        assert result.err == ""
+    assert cli("data", "-h").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--behaviour", "click=click>=0"), "--behaviour click=click>=0: 'click' is described twice"),
+        (
+            ("--behaviour", "time=click"),
+            "behaviour 'time': names must differ from each other and from user, item, time",
+        ),
+        (("--behaviour", "*=click"), "behaviour '*': write a name of letters"),
+        (("--behaviour", "late=time>=4"), "behaviour 'late': column 'time' is the user, the item or the time already"),
+        (("--weight", "click=nan"), "behaviours.click.weight: Input should be a finite number"),
+        (("--weight", "click=1", "--weight", "click=2"), "--weight click=2: 'click' has a weight already"),
+        (("--order", "file", "--time-column", "when"), "--time-column means nothing with --order file"),
+        (("--separator", "\u00a7"), "log.separator: write one or more plain characters"),
+        (("--encoding", "rot13"), "log.encoding: no such encoding"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    fails: Fails, log: Callable[..., Path], tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    assert message in fails("data", "prepare", log(), "--out", tmp_path / "out", *PREPARE, *options)
+
+
+def test_a_missing_log_is_a_missing_file(fails: Fails, tmp_path: Path) -> None:
+    assert "nope.csv: no such file" in fails("data", "prepare", tmp_path / "nope.csv", *PREPARE)
+    assert "a folder without .inter file" in fails("data", "prepare", tmp_path, "--out", tmp_path / "o")
+
+
+def test_a_taken_place_is_refused_before_the_work(fails: Fails, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    line = fails("data", "prepare", tmp_path / "no log here.csv", "--out", tmp_path, *PREPARE)
+    assert "exists and is not a data set; choose another --out" in line
+
+
+def test_names_that_a_log_with_duplicates_must_survive(cli: Cli, tmp_path: Path) -> None:
+    names = ("key", "row", "pair", "row_right", "kept")
+    rows = [f"{user},{item % 4},{item // 8},{item % 3 == 0:d}\n" for user in range(2) for item in range(12)]
+    (tmp_path / "log.csv").write_text(HEADER + "".join(rows))
+    behaviours = [part for name in names for part in ("--behaviour", f"{name}=click")]
+    sizes = ("--core", 1, "--slate-size", 2, "--out", tmp_path / "out", "--json")
+    counts = json.loads(cli("data", "prepare", tmp_path / "log.csv", *behaviours, *sizes).out)["statistics"]
+    kept: dict[tuple[str, ...], str] = {}
+    conflicts = sum(kept.setdefault(tuple(row.split(",")[:3]), row) != row for row in rows)
+    assert (counts["rows"], counts["conflicting_duplicates"]) == (len(kept), conflicts)
 
 
 def test_help_has_an_example_everywhere(cli: Cli) -> None:

@@ -140,6 +140,12 @@ def test_tar_archives_and_archives_without_known_checksum(server: Server) -> Non
     assert [path.name for path in folder.iterdir()] == ["log_standard_1k.csv"]
 
 
+def test_an_archive_without_the_wanted_files_is_not_kept_as_a_success(server: Server) -> None:
+    with pytest.raises(UserError, match=r"ml-1m.zip: holds no \*.csv; it is not the archive it should be, delete it"):
+        fetch("ml-1m", archive_of(server, members=("*.dat", "*.csv")), LAYOUT)
+    assert [path.name for path in cache_folder().iterdir()] == ["ml-1m.zip"]
+
+
 @pytest.mark.parametrize("name", ["broken.zip", "broken.tar.gz"])
 def test_an_archive_that_cannot_be_unpacked_leaves_no_folder(server: Server, name: str) -> None:
     whole = tar_bytes({"d/log_a.csv": bytes(range(256)) * 5000})

@@ -76,6 +76,23 @@ def test_columns_and_behaviours_must_be_there() -> None:
         Interactions(log.clear(), CLICK)
 
 
+def test_integers_of_every_width_and_weights_of_every_size() -> None:
+    wide = pl.DataFrame({"user": [1], "item": [2], "time": [3], "click": [1]})
+    for dtype in (pl.UInt64, pl.Int8, pl.Int128):
+        log = Interactions(wide.with_columns(pl.col("user", "item", "time").cast(dtype)), CLICK).log
+        assert log.schema["user"] == log.schema["time"] == pl.Int64
+    with pytest.raises(UserError, match="column 'user' holds integers beyond 64 bits; write them as text"):
+        Interactions(wide.with_columns(user=pl.Series([2**64 - 1], dtype=pl.UInt64)), CLICK)
+    with pytest.raises(UserError, match="behaviour 'click' has the weight inf; weights are finite numbers"):
+        Interactions(wide, (Behaviour("click", float("inf")),))
+
+
+def test_errors_name_the_columns_of_the_file() -> None:
+    log = pl.DataFrame({"user": [1], "item": [None], "time": [3], "click": [1]}, schema_overrides={"item": pl.Int64})
+    with pytest.raises(UserError, match="column 'video' has no value"):
+        Interactions(log, CLICK, raw_columns={"item": "video"})
+
+
 def test_a_rating_turns_into_a_response_only_if_there_is_one() -> None:
     ratings = pl.DataFrame({"rating": [2.9, 3.0, 5.0, None, float("nan")]})
     assert ratings.select(at_least("rating", 3))["rating"].to_list() == [False, True, True, None, None]

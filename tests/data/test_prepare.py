@@ -113,6 +113,11 @@ def test_short_users_are_counted(tmp_path: Path) -> None:
     counts = prepare(make_interactions(list(rows)), ALL, tmp_path / "out", "x").statistics
     assert (counts.slates, counts.train_slates, counts.val_slates, counts.test_slates) == (10, 5, 2, 3)
     assert (counts.users_without_slate, counts.users_without_test, counts.users_without_val) == (2, 1, 2)
+    two = prepare(
+        make_interactions(list(rows)), ALL.model_copy(update={"test_slates": 2, "val_slates": 0}), tmp_path / "b", "x"
+    )
+    assert (two.statistics.users_short_of_test, two.statistics.users_without_test) == (2, 1)
+    assert (two.statistics.users_short_of_val, two.statistics.users_without_val) == (0, 0)
     assert (counts.rows_in_slates, counts.rows_leading, counts.rows_skipped, counts.longest_log) == (20, 2, 0, 8)
 
 
@@ -251,6 +256,31 @@ def test_preparing_what_was_opened_is_the_identity_with_features_too(tmp_path: P
     assert data.items["title"].to_list() == ["ten", "twenty", None]
     assert prepare(data.interactions(), ALL, tmp_path / "again", "x") == first
     assert read_back(tmp_path / "first") == read_back(tmp_path / "again")
+
+
+@pytest.mark.parametrize("ids", [[1.0, 2.0], ["1", "2"], [1, 2]])
+def test_ids_of_features_may_be_written_in_another_type(tmp_path: Path, ids: list[object]) -> None:
+    log = make_interactions([(1, item, item, 1) for item in (1, 2)])
+    table = FeatureTable(pl.LazyFrame({"id": ids, "kind": ["a", "b"]}), (Feature("kind", "categorical"),))
+    manifest = prepare(Interactions(log.log, log.behaviours, items=table), ALL, tmp_path / "out", "x")
+    assert manifest.item_features[0].num_unknown == 0
+
+
+def test_features_of_nobody_are_an_error(tmp_path: Path) -> None:
+    log = make_interactions([(1, item, item, 1) for item in (1, 2)])
+    table = FeatureTable(
+        pl.LazyFrame({"id": ["01", "02"], "kind": ["a", "b"]}), (Feature("kind", "categorical"),), "i.csv"
+    )
+    with pytest.raises(UserError, match="i.csv: none of its ids occurs in the log"):
+        prepare(Interactions(log.log, log.behaviours, items=table), ALL, tmp_path / "out", "x")
+
+
+@pytest.mark.parametrize("name", ["id", "title", "first_row", "*", ""])
+def test_names_of_features_are_checked(name: str) -> None:
+    log = make_interactions([(1, item, item, 1) for item in (1, 2)])
+    table = FeatureTable(pl.LazyFrame({"id": [1]}), (Feature(name, "categorical"),))
+    with pytest.raises(UserError, match="user feature"):
+        Interactions(log.log, log.behaviours, users=table)
 
 
 def test_feature_tables_may_not_contradict_themselves(tmp_path: Path) -> None:

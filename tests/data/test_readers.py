@@ -276,6 +276,26 @@ def test_own_data_described_by_toml(tmp_path: Path) -> None:
     assert [file.name for file in interactions.raw_files] == ["a.csv", "b.csv", "users.jsonl", "videos.parquet"]
 
 
+def test_several_logs_must_agree_about_time(tmp_path: Path) -> None:
+    toml = '[log]\nfiles = ["a.csv", "b.csv"]\n[behaviours]\nclick = { column = "click" }\n'
+    header = "user,item,time,click\n"
+    lay_out(tmp_path, {"own.toml": toml, "a.csv": header + "1,1,100,1\n", "b.csv": header + "1,1,2024-01-01,1\n"})
+    with pytest.raises(UserError, match="column 'time' holds numbers in one log file and dates in another"):
+        read_data(str(tmp_path / "own.toml"), ReadOptions())
+
+
+def test_a_column_cannot_be_two_things(tmp_path: Path) -> None:
+    toml = (
+        '[log]\nfiles = ["log.csv"]\n[behaviours]\nclick = { column = "click" }\n'
+        '[items]\nfile = "items.csv"\nid = "item"\n'
+        '[items.features]\nnumber = { kind = "numeric", column = "item" }\n'
+    )
+    files: dict[str, str | bytes] = {"log.csv": "user,item,time,click\n1,1,1,1\n", "items.csv": "item\n1\n"}
+    lay_out(tmp_path, files | {"own.toml": toml})
+    with pytest.raises(UserError, match="'number': column 'item' is used in another way already"):
+        read_data(str(tmp_path / "own.toml"), ReadOptions())
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_own_data_described_by_flags(tmp_path: Path, suffix: str) -> None:
     frame = pl.DataFrame({"uid": [1, 1], "vid": ["a", "b"], "ts": [5, 4], "rating": [5.0, 3.0], "hated": [0, 1]})

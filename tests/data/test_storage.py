@@ -124,6 +124,60 @@ def test_no_permission_to_write(locked_folder: Path) -> None:
         write(locked_folder / "out")
 
 
+def test_other_files_in_a_data_set_are_not_thrown_away(prepared: Path) -> None:
+    (prepared / "notes.md").write_text("mine")
+    before = contents(prepared.parent)
+    with pytest.raises(UserError, match="out: holds notes.md, which would be lost; move it, or choose another --out"):
+        write(prepared, num_items=8)
+    assert contents(prepared.parent) == before
+
+
+def test_a_link_goes_on_pointing_where_it_points(prepared: Path) -> None:
+    link = prepared.parent / "link"
+    link.symlink_to(prepared)
+    write(link, num_items=8)
+    assert link.is_symlink()
+    assert SlateData.open(prepared).num_items == 8
+
+
+def test_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    write(Path())
+    assert SlateData.open(tmp_path / "here").num_items == 6
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(tmp_path / "out")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["old goes", "new comes"])
+def test_a_swap_that_fails_or_is_interrupted_brings_the_old_directory_back(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, step: str
+) -> None:
+    before = contents(prepared.parent)
+    rename = Path.rename
+
+    def broken(self: Path, target: Path) -> Path:
+        is_old = target.name == "old"
+        if (step == "old goes" and is_old) or (step == "new comes" and target == prepared and self.name != "old"):
+            raise failure
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises((UserError, KeyboardInterrupt)):
+        write(prepared, num_items=8)
+    assert contents(prepared.parent) == before
+    assert [path.name for path in prepared.parent.iterdir()] == ["out"]
+
+
 def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="out: cannot be written"):
@@ -139,21 +193,6 @@ def test_a_full_disk_leaves_the_old_directory(prepared: Path, monkeypatch: pytes
 
     monkeypatch.setattr(f"gfn4rec.data.{failing}", full)
     with pytest.raises(UserError, match="out: writing failed, what was there before is untouched .*No space left"):
-        write(prepared, num_items=8)
-    assert contents(prepared.parent) == before
-
-
-def test_a_rename_that_fails_puts_the_old_directory_back(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = contents(prepared.parent)
-    rename = Path.rename
-
-    def broken(self: Path, target: Path) -> Path:
-        if target == prepared and self.name.startswith(".out-") and self.name != "old":
-            raise OSError(errno.EIO, "Input/output error")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", broken)
-    with pytest.raises(UserError, match="writing failed"):
         write(prepared, num_items=8)
     assert contents(prepared.parent) == before
 

@@ -1,6 +1,8 @@
 """The command `gfn4rec`: parses, calls, prints. No logic lives here."""
 
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -18,6 +20,7 @@ app = typer.Typer(
     help="Listwise (slate) recommendation with generative flow networks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data_app, name="data")
 
@@ -49,9 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        return print_error(f"{error.filename or 'standard output'}: {error.strerror}")
     return code if isinstance(code, int) else 0
 
 
 def run() -> None:
-    """The console script."""
+    """The console script. Asked to end, it ends like any failing command, with nothing half-written."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a narrow encoding must not cost the answer
     sys.exit(main())

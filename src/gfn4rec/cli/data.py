@@ -8,12 +8,13 @@ from rich.console import Console
 
 from gfn4rec.cli.output import JsonOption, out, print_json, table, working
 from gfn4rec.data.describe import summarise
-from gfn4rec.data.manifest import PrepareConfig
+from gfn4rec.data.manifest import FORMAT, PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.read import ReadOptions, default_test_slates, read_data
 from gfn4rec.data.readers import SOURCES, SYNTHETIC
 from gfn4rec.data.storage import read_manifest
 from gfn4rec.data.synthetic import PRESETS
+from gfn4rec.storage import refuse_foreign
 
 app = typer.Typer(help="From raw logs to requests and slates.", no_args_is_help=True)
 
@@ -55,8 +56,8 @@ def prepare_command(
     behaviour: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=COLUMN[>=X]",
-            help="A response: click=is_click, like=rating>=4. Repeat it.",
+            metavar='"NAME=COLUMN>=X"',
+            help='A response: click=is_click or "like=rating>=4". Repeat it.',
             rich_help_panel=_OWN,
         ),
     ] = None,
@@ -70,7 +71,7 @@ def prepare_command(
     ] = None,
     encoding: Annotated[str | None, typer.Option(help="Of text files (utf-8).", rich_help_panel=_OWN)] = None,
     separator: Annotated[
-        str | None, typer.Option(help="Between columns of text files (,).", rich_help_panel=_OWN)
+        str | None, typer.Option(help=r"Between columns of text files (,); \t is a tab.", rich_help_panel=_OWN)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,8 +95,9 @@ def prepare_command(
         test_slates=default_test_slates(what) if test_slates is None else test_slates,
         val_slates=val_slates,
     )
-    name = what if what in SOURCES or what in SYNTHETIC else Path(what).stem
+    name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
+    refuse_foreign(target, FORMAT)  # before the work, not after it
     with working(f"reading {what}") as work:
         interactions = read_data(what, options, work.downloaded)
         manifest = prepare(interactions, config, target, name, work.stage)
@@ -103,7 +105,7 @@ def prepare_command(
         print_json(summarise(manifest) | {"out": str(target)})
         return
     _print_summary(out(), summarise(manifest))
-    out().print(f"\nWritten to {target}")
+    out().print(f"\nWritten to {target}. Look at it: gfn4rec data show {target}")
 
 
 @app.command("describe", epilog="Example: gfn4rec data describe data/ml-1m")
@@ -155,20 +157,25 @@ def list_command(as_json: JsonOption = False) -> None:
         return
     console = out()
     for name, source in SOURCES.items():
-        console.print(f"[bold]{name}[/bold]: {source.summary}\n    {source.archive.url}\n    --raw: {source.layout}")
+        console.print(name, style="bold", end="")
+        console.print(f": {source.summary}\n    {source.archive.url}\n    --raw: {source.layout}")
     for name, text in synthetic.items():
-        console.print(f"[bold]{name}[/bold]: {text}")
+        console.print(name, style="bold", end="")
+        console.print(f": {text}")
 
 
 def _print_summary(console: Console, summary: dict[str, Any]) -> None:
     low, high = summary["reward_range"]
-    paper = table("Dataset", "|U|", "|I|", "#record", "|B|", "Range of R")
+    paper = table("data set", "users |U|", "items |I|", "records", "behaviours |B|", "reward R")
     counts = [f"{summary[key]:,}" for key in ("users", "items", "records")]
-    paper.add_row(summary["name"], *counts, str(len(summary["behaviours"])), f"[{low:g},{high:g}]".replace("[", r"\["))
+    paper.add_row(summary["name"], *counts, str(len(summary["behaviours"])), f"[{low:g}, {high:g}]")
     console.print(paper)
     for title, rows in _summary_sections(summary).items():
-        console.print(f"\n[bold]{title}[/bold]")
+        if not rows:
+            continue
+        console.print(f"\n{title}", style="bold")
         section = table("", "")
+        section.columns[1].justify = "left" if any(isinstance(value, str) for value in rows.values()) else "right"
         for name, value in rows.items():
             section.add_row(name, value if isinstance(value, str) else f"{value:,}")
         console.print(section)
@@ -192,8 +199,10 @@ def _summary_sections(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "rows skipped, item already in the slate": counts["rows_skipped"],
             "rows before the first whole slate": counts["rows_leading"],
             "users without a slate": counts["users_without_slate"],
-            "users too short for a test slate": counts["users_without_test"],
-            "users too short for a val slate": counts["users_without_val"],
+            "users with fewer test slates than asked": counts["users_short_of_test"],
+            "of which with none": counts["users_without_test"],
+            "users with fewer val slates than asked": counts["users_short_of_val"],
+            "of which with no val slate": counts["users_without_val"],
         },
         "Behaviours": {
             name: f"weight {each['weight']:g}, {each['rate']:.4%} of rows"
@@ -210,18 +219,22 @@ def _summary_sections(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _print_example(console: Console, example: dict[str, Any]) -> None:
-    profile = ", ".join(f"{name} {value}" for name, value in example["profile"].items())
-    history = example["history"]
-    console.print(f"\n[bold]User {example['user']}[/bold]" + (f" ({profile})" if profile else ""))
-    console.print(f"  history of {len(history)}, latest last:")
-    for event in history[-3:]:
-        console.print(f"    {_event(event)}", markup=False)
+    profile = ", ".join(f"{name} {_value(value)}" for name, value in example["profile"].items())
+    history, latest = example["history"], example["history"][-3:]
+    console.print(f"\nUser {example['user']}", style="bold", end="")
+    console.print(f" ({profile})" if profile else "")
+    console.print(f"  history of {len(history)} events" + (f", the latest {len(latest)}:" if latest else ""))
+    for event in latest:
+        console.print(f"    {event['title'] or event['item']}: {', '.join(event['responses']) or 'no response'}")
     console.print(f"  slate with reward {example['reward']:.3f}:")
-    shown = table("    item", "responses", "reward")
+    shown = table("    item", "reward", "responses")
     for event, reward in zip(example["slate"], example["item_rewards"], strict=True):
-        shown.add_row(f"    {event['title'] or event['item']}", ", ".join(event["responses"]) or "-", f"{reward:g}")
+        title = str(event["title"] or event["item"])
+        shown.add_row(f"    {title}", f"{reward:g}", ", ".join(event["responses"]) or "-")
     console.print(shown)
 
 
-def _event(event: dict[str, Any]) -> str:
-    return f"{event['title'] or event['item']}: {', '.join(event['responses']) or 'no response'}"
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "unknown"
+    return "unknown" if value is None else str(value)

@@ -14,8 +14,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 
 def out() -> Console:
-    """The console for results."""
-    return Console(highlight=False, soft_wrap=True)
+    """The console for results. What it prints is data: brackets in it are brackets, not markup."""
+    return Console(highlight=False, soft_wrap=True, markup=False)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -24,8 +24,9 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def print_error(message: str) -> int:
-    """One line on standard error; the exit code of a user's mistake."""
-    typer.echo(f"gfn4rec: {' '.join(message.split())}", err=True)
+    """One line on standard error; the exit code of a user's mistake. An empty message was help, printed already."""
+    if message:
+        typer.echo(f"gfn4rec: {' '.join(message.split())}", err=True)
     return 2
 
 
@@ -71,8 +72,8 @@ def working(first_stage: str) -> Iterator[Work]:
 
 
 def table(*columns: str) -> Table:
-    """A table in the one style we use; all but the first column are numbers or short words."""
+    """A table in the one style we use."""
     made = Table(header_style="bold", box=None, pad_edge=False, show_header=any(columns))
-    for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position == 0 else "right")
+    for column in columns:
+        made.add_column(column)
     return made

@@ -31,10 +31,10 @@ class SlateData:
     def __init__(self, directory: Path, history_length: int = HISTORY_LENGTH, device: torch.device | str = "cpu"):
         self.manifest: Manifest = read_manifest(directory)
         self.history_length, self.device = history_length, torch.device(device)
-        tables = {name: pl.read_parquet(directory / f"{name}.parquet") for name in ("log", "slates", "users", "items")}
+        names = ("log", "slates", "users", "items")
+        tables = {name: pl.read_parquet(directory / f"{name}.parquet", glob=False) for name in names}
         self.users, self.items, self._time = tables["users"], tables["items"], tables["log"]["time"]
-        names = [behaviour.name for behaviour in self.manifest.behaviours]
-        responses = np.stack([tables["log"][name].to_numpy() for name in names], axis=1)
+        responses = np.stack([tables["log"][name].to_numpy() for name in self.behaviours], axis=1)
 
         def tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
             return torch.tensor(array, dtype=dtype, device=device)

@@ -50,6 +50,7 @@ def fetch(name: str, archive: Archive, layout: str, progress: Progress = lambda 
     file = cache_folder() / urllib.parse.urlsplit(archive.url).path.rsplit("/", 1)[-1]
     if not file.exists():
         try:
+            file.parent.mkdir(parents=True, exist_ok=True)
             _download(archive.url, file, archive.md5, progress)
         except (OSError, http.client.HTTPException) as error:
             partial = _partial(file)
@@ -71,7 +72,6 @@ def _reason(error: Exception) -> str:
 
 
 def _download(url: str, file: Path, md5: str | None, progress: Progress) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial(file)
     with _respond(url, partial.stat().st_size if partial.exists() else 0) as (response, start):
         length = response.headers.get("Content-Length")
@@ -115,11 +115,17 @@ def _respond(url: str, start: int) -> Iterator[tuple[http.client.HTTPResponse, i
 def _unpack(file: Path, members: tuple[str, ...], folder: Path) -> None:
     """Unpack the wanted members, flat, into `folder`, whole or not at all."""
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    missing = set(members)
     try:
         for name, content in _members(file):
-            if any(fnmatch.fnmatch(name, pattern) for pattern in members):
-                with content, (fresh / Path(name).name).open("wb") as target:
-                    shutil.copyfileobj(content, target, _CHUNK_BYTES)
+            matched = {pattern for pattern in members if fnmatch.fnmatch(name, pattern)}
+            missing -= matched
+            with content:
+                if matched:
+                    with (fresh / Path(name).name).open("wb") as target:
+                        shutil.copyfileobj(content, target, _CHUNK_BYTES)
+        if missing:
+            raise UserError(f"{file}: holds no {sorted(missing)[0]}; it is not the archive it should be, delete it")
         fresh.chmod(0o755)
         fresh.rename(folder)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:

@@ -86,8 +86,8 @@ def _vocabulary(table: FeatureTable, feature: Feature, values: pl.Series) -> tup
     column = table.frame.select(pl.col(feature.name))
     if feature.kind == "multi":
         column = column.explode(feature.name)
-    kept = column.filter(pl.col(feature.name).is_in(present.implode()))
-    in_order = _collect(table, kept.unique(maintain_order=True))
+    is_present = pl.col(feature.name).is_in(present.implode())
+    in_order = _collect(table, column.filter(is_present).unique(maintain_order=True))
     return tuple(in_order[feature.name].to_list())
 
 

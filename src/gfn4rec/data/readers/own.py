@@ -34,6 +34,7 @@ from pydantic import AfterValidator, Field, FiniteFloat
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import (
     RESERVED_FEATURES,
+    RESERVED_NAMES,
     Behaviour,
     Feature,
     FeatureKind,
@@ -138,6 +139,7 @@ def parse_behaviour(text: str) -> tuple[str, dict[str, Any]]:
 def read_own(config: OwnData, folder: Path) -> Interactions:
     """Read the files the description names, relative to `folder`."""
     log_config = config.log
+    check_names(list(config.behaviours), RESERVED_NAMES, "behaviour")
     kinds: dict[str, ColumnKind] = {log_config.user: "id", log_config.item: "id"}
     if log_config.order == "time":
         kinds[log_config.time] = "time"
