@@ -9,6 +9,7 @@ DEMO := build/demo
 demo: $(VENV)/installed
 	$(BIN)/gfn4rec data prepare synthetic-small --out $(DEMO)/data
 	$(BIN)/gfn4rec data show $(DEMO)/data --count 3
+	$(BIN)/gfn4rec simulator train $(DEMO)/data --out $(DEMO)/simulator
 	@echo && echo "Next: $(BIN)/gfn4rec --help, or your own log, as README.md shows."
 
 test: lint

@@ -41,6 +41,10 @@ class Work:
         """A new stage begins."""
         self._progress.update(self._task, description=name, total=None)
 
+    def advance(self, name: str, done: int, total: int) -> None:
+        """So many steps of a stage are done."""
+        self._progress.update(self._task, description=name, completed=done, total=total)
+
     def downloaded(self, num_bytes: int, total: int | None) -> None:
         """So much has been fetched."""
         self._progress.update(self._task, description="fetching", completed=num_bytes, total=total)
@@ -50,7 +54,7 @@ class _DownloadColumnWhenFetching(DownloadColumn):
     """Bytes make sense only where bytes are counted."""
 
     def render(self, task: Any) -> Any:
-        return super().render(task) if task.total else ""
+        return super().render(task) if task.description == "fetching" else ""
 
 
 @contextlib.contextmanager

@@ -57,6 +57,11 @@ def default_test_slates(what: str) -> int:
     return SOURCES[what].test_slates if what in SOURCES else 1
 
 
+def default_rho(name: str) -> float:
+    """The strength of item influence that the paper gives this data set."""
+    return SOURCES[name].rho if name in SOURCES else 0.2
+
+
 def _described(path: Path, options: ReadOptions) -> OwnData:
     """The description that flags give of a log file."""
     log = {

@@ -148,6 +148,16 @@ def generate(config: SyntheticConfig, seed: int = 0) -> tuple[World, Interaction
     return calibrated, interactions
 
 
+def true_probabilities(config: SyntheticConfig, seed: int) -> pl.DataFrame:
+    """For every row of the log that `generate` makes: user, item, time, and the true probability of each behaviour."""
+    world, interactions = generate(config, seed)
+    user, progress, _ = _visits(config, seed)
+    slate = interactions.log["item"].to_numpy().reshape(-1, config.slate_size) - 1
+    probability = world.probabilities(user, progress, slate).reshape(-1, len(config.behaviours))
+    columns = {behaviour.name: probability[:, number] for number, behaviour in enumerate(config.behaviours)}
+    return interactions.log.select("user", "item", "time").with_columns(**{k: pl.Series(v) for k, v in columns.items()})
+
+
 def _make_world(config: SyntheticConfig, seed: int) -> World:
     rng = numpy_generator(seed, "synthetic/world")
     centre = _normalised(rng.standard_normal((config.num_categories, config.dim), dtype=np.float32))

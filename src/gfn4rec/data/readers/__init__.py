@@ -26,6 +26,7 @@ class Source:
     layout: str  # the files that --raw must hold
     read: Callable[..., Interactions]
     test_slates: int = 1  # as in the paper
+    rho: float = 0.2  # item influence in the simulator, as in the paper
     has_random_log: bool = False
 
 
@@ -35,7 +36,7 @@ def _kuairand(size: str, summary: str, md5: str | None, layout: str, test_slates
         md5=md5,
         members=("*/data/log_*.csv", "*/data/user_features_*.csv", "*/data/video_features_basic_*.csv"),
     )
-    return Source(summary, archive, layout, partial(read_kuairand, size=size), test_slates, has_random_log=True)
+    return Source(summary, archive, layout, partial(read_kuairand, size=size), test_slates, 0.1, has_random_log=True)
 
 
 SOURCES: dict[str, Source] = {

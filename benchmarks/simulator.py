@@ -1,0 +1,112 @@
+"""How fast the response model learns, against a plain formulation, and how fast the environment steps.
+
+    python benchmarks/simulator.py DATA [--reference WEIGHTS]
+
+DATA is a prepared data set. The plain formulation encodes one 50-item history per record, in batches, as a competent
+first draft would. Both parts train the same model for the same number of seconds in the same run.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
+from gfn4rec.simulator.oracle import random_slates
+from gfn4rec.simulator.reference import read_reference
+from gfn4rec.simulator.response_model import ResponseModel
+from gfn4rec.training.response_loop import ResponseTrainingConfig, _window_logits, all_windows
+
+CONFIG = ResponseTrainingConfig()
+BATCH_WINDOWS = 128
+
+
+def new_model(data: SlateData) -> ResponseModel:
+    torch.manual_seed(0)
+    sizes = (data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features)
+    return ResponseModel(*sizes, CONFIG.model)
+
+
+def whole_sequences(data: SlateData, seconds: float) -> float:
+    """Records per second of the training loop's own step."""
+    model, windows = new_model(data), all_windows(data, CONFIG)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    everything = torch.ones(data.num_rows, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> int:
+        chosen = torch.randint(len(windows), (BATCH_WINDOWS,), generator=generator)
+        logit, label = _window_logits(model, data, windows, chosen, everything, CONFIG, generator)
+        loss = F.binary_cross_entropy_with_logits(logit, label)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return len(label)
+
+    return records_per_second(step, seconds)
+
+
+def one_history_per_record(data: SlateData, seconds: float, batch_size: int = 256) -> float:
+    """Records per second of the plain formulation."""
+    model = new_model(data)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> int:
+        rows = torch.randint(data.num_rows, (batch_size,), generator=generator)
+        states = model.encoder.prefixes(data.requests(rows))[:, -1]
+        logit = model.logits(model.state_vectors(states), model.encoder.items(data.item_at(rows)))
+        loss = F.binary_cross_entropy_with_logits(logit, data.response_at(rows))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return batch_size
+
+    return records_per_second(step, seconds)
+
+
+def records_per_second(step, seconds: float) -> float:  # type: ignore[no-untyped-def]
+    for _ in range(3):
+        step()
+    num_records, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        num_records += step()
+    return num_records / (time.perf_counter() - start)
+
+
+def time_steps(data: SlateData, model: object, name: str) -> None:
+    """Milliseconds of a step of 128 users and six items."""
+    environment = UserEnvironment(data, model, EnvironmentConfig(slate_size=6))  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(0)
+    request, times = environment.request, []
+    for _ in range(60):
+        slate_BK = random_slates(environment, request, generator)
+        start = time.perf_counter()
+        request = environment.step(slate_BK).next_request
+        times.append(time.perf_counter() - start)
+    times.sort()
+    print(f"env.step, {name:20s} {times[30] * 1e3:6.2f} ms median, {times[55] * 1e3:6.2f} ms for the slowest in ten")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--reference", type=Path, help="the published weights")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+    options = parser.parse_args()
+    data = SlateData.open(options.data)
+    plain = one_history_per_record(data, options.seconds)
+    whole = whole_sequences(data, options.seconds)
+    print(f"one history per record {plain:10,.0f} records per second")
+    print(f"whole sequences        {whole:10,.0f} records per second, {whole / plain:.1f} times as many")
+    print(f"ten passes over {data.num_rows:,} records: {10 * data.num_rows / whole / 60:.1f} minutes")
+    time_steps(data, new_model(data).freeze(), "response model")
+    if options.reference:
+        time_steps(data, read_reference(options.reference, data), "published model")
+
+
+if __name__ == "__main__":
+    main()

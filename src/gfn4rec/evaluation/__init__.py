@@ -1,0 +1,1 @@
+"""Measures of slates, and the protocols that take them."""

@@ -1,0 +1,65 @@
+"""Users and items as vectors: embeddings of the id and of each feature, normalised, mapped, summed, normalised."""
+
+import torch
+from torch import Tensor, nn
+
+from gfn4rec.schema import FeatureTensors
+
+_INITIAL_DEVIATION = 0.1
+
+
+class EntityEncoder(nn.Module):
+    """Encodes users or items; row 0 is padding for items and the unknown user for users: its id vector stays zero."""
+
+    def __init__(self, num_entities: int, features: FeatureTensors, embedding_dim: int, dim: int) -> None:
+        super().__init__()
+        self.num_entities = num_entities
+        self.id_embedding = nn.Embedding(num_entities + 1, embedding_dim, padding_idx=0)
+        self.categorical = nn.ModuleDict(
+            {name: nn.Embedding(features.num_values[name], embedding_dim) for name in features.categorical}
+        )
+        self.multi = nn.ModuleDict(
+            {
+                name: nn.EmbeddingBag(features.num_values[name], embedding_dim, mode="mean", padding_idx=0)
+                for name in features.multi
+            }
+        )
+        self.numeric = nn.ModuleDict({name: nn.Linear(1, embedding_dim) for name in features.numeric})
+        self.embedding_norm = nn.LayerNorm(embedding_dim)
+        self.kernel = nn.Linear(embedding_dim, dim)
+        self.norm = nn.LayerNorm(dim)
+        for name, parameter in self.named_parameters():
+            if name.startswith(("id_embedding", "categorical", "multi")):
+                nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
+        with torch.no_grad():
+            self.id_embedding.weight[0] = 0
+        # The features belong to the data set, not to the weights: they are not saved with them.
+        for kind in ("categorical", "multi", "numeric"):
+            for name, values in getattr(features, kind).items():
+                self.register_buffer(_buffer(kind, name), values, persistent=False)
+
+    def forward(self, index: Tensor) -> Tensor:
+        """The encodings of entities, (...,) -> (..., D)."""
+        if index.numel() >= self.num_entities:
+            return self.table()[index]
+        return self._encode(index.reshape(-1)).reshape(*index.shape, -1)
+
+    def table(self) -> Tensor:
+        """The encodings of all entities, row 0 included."""
+        return self._encode(torch.arange(self.num_entities + 1, device=self.id_embedding.weight.device))
+
+    def _encode(self, index: Tensor) -> Tensor:
+        parts = [self.id_embedding(index)]
+        parts += [module(self._values("categorical", name)[index]) for name, module in self.categorical.items()]
+        parts += [module(self._values("multi", name)[index]) for name, module in self.multi.items()]
+        parts += [module(self._values("numeric", name)[index, None]) for name, module in self.numeric.items()]
+        encoding: Tensor = self.norm(self.kernel(self.embedding_norm(torch.stack(parts))).sum(dim=0))
+        return encoding
+
+    def _values(self, kind: str, name: str) -> Tensor:
+        values: Tensor = getattr(self, _buffer(kind, name))
+        return values
+
+
+def _buffer(kind: str, name: str) -> str:
+    return f"{kind}_values_{name.replace('.', '_')}"

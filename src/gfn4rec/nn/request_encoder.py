@@ -1,0 +1,122 @@
+"""The request encoder of the paper's appendix: a causal transformer over the history, and the profile beside it."""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from gfn4rec.config import StrictConfig
+from gfn4rec.nn.entity_encoder import EntityEncoder
+from gfn4rec.schema import FeatureTensors, Request
+
+
+class RequestEncoderConfig(StrictConfig):
+    """Sizes of the request encoder; the defaults are the paper's."""
+
+    dim: int = Field(default=32, ge=1)  # D, of item, user and response encodings
+    embedding_dim: int = Field(default=16, ge=1)  # of raw ids and features
+    num_layers: int = Field(default=2, ge=1)
+    num_heads: int = Field(default=4, ge=1)
+    feedforward_dim: int = Field(default=64, ge=1)
+    state_dim: int = Field(default=128, ge=1)
+    history_length: int = Field(default=50, ge=1)  # L
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+
+
+class CausalLayer(nn.Module):
+    """A transformer layer (ReLU, normalised after each part) that can compute its last position alone."""
+
+    def __init__(self, dim: int, num_heads: int, feedforward_dim: int, dropout: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.query = nn.Linear(dim, dim)
+        self.key_value = nn.Linear(dim, 2 * dim)
+        self.output = nn.Linear(dim, dim)
+        self.feedforward = nn.Sequential(nn.Linear(dim, feedforward_dim), nn.ReLU(), nn.Linear(feedforward_dim, dim))
+        self.attention_norm = nn.LayerNorm(dim)
+        self.feedforward_norm = nn.LayerNorm(dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, token_BTD: Tensor, mask: Tensor, last_only: bool = False) -> Tensor:
+        """Attend where `mask` (broadcast to B, heads, queries, keys) is true."""
+        key, value = self._heads(self.key_value(token_BTD)).chunk(2, dim=-1)
+        if last_only:
+            token_BTD, mask = token_BTD[:, -1:], mask[:, :, -1:]
+        query = self._heads(self.query(token_BTD))
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        token_BTD = self.attention_norm(token_BTD + self.dropout(self.output(attended.transpose(1, 2).flatten(2))))
+        mixed_BTD: Tensor = self.feedforward_norm(token_BTD + self.dropout(self.feedforward(token_BTD)))
+        return mixed_BTD
+
+    def _heads(self, token_BTD: Tensor) -> Tensor:
+        heads: Tensor = token_BTD.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        return heads
+
+
+class RequestEncoder(nn.Module):
+    """Maps a request to a state.
+
+    A learned token stands before the oldest event, so that a user without history has a state too. Padding (item 0) is
+    never attended to, wherever it stands; positions count the real events from the oldest one.
+    """
+
+    def __init__(
+        self,
+        num_users: int,
+        num_items: int,
+        num_behaviours: int,
+        user_features: FeatureTensors,
+        item_features: FeatureTensors,
+        config: RequestEncoderConfig,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.items = EntityEncoder(num_items, item_features, config.embedding_dim, config.dim)
+        self.users = EntityEncoder(num_users, user_features, config.embedding_dim, config.dim)
+        self.position = nn.Embedding(config.history_length, config.dim)
+        self.response = nn.Linear(num_behaviours, config.dim)
+        self.start = nn.Parameter(torch.zeros(2 * config.dim))
+        self.layers = nn.ModuleList(
+            CausalLayer(2 * config.dim, config.num_heads, config.feedforward_dim, config.dropout)
+            for _ in range(config.num_layers)
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.state = nn.Sequential(
+            nn.Linear(3 * config.dim, config.state_dim), nn.ReLU(), nn.LayerNorm(config.state_dim)
+        )
+        nn.init.normal_(self.position.weight, std=0.1)
+
+    def forward(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
+        """The states of requests, (B, state_dim). Of a longer history the latest L events count."""
+        length = self.config.history_length
+        request = Request(request.user_B, request.history_BH[:, -length:], request.response_BHR[:, -length:])
+        token_BTD, mask = self._tokens(request, item_table_ND)
+        for number, layer in enumerate(self.layers, start=1):
+            token_BTD = layer(token_BTD, mask, last_only=number == len(self.layers))
+        return self._states(token_BTD[:, 0], self.users(request.user_B))
+
+    def prefixes(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
+        """The state before each event and after the last one, (B, H + 1, state_dim): position t has seen t columns."""
+        token_BTD, mask = self._tokens(request, item_table_ND)
+        for layer in self.layers:
+            token_BTD = layer(token_BTD, mask)
+        user_BTD = self.users(request.user_B)[:, None].expand(-1, token_BTD.shape[1], -1)
+        return self._states(token_BTD, user_BTD)
+
+    def _tokens(self, request: Request, item_table_ND: Tensor | None) -> tuple[Tensor, Tensor]:
+        history_BH = request.history_BH
+        is_event_BH = history_BH > 0
+        item_BHD = self.items(history_BH) if item_table_ND is None else item_table_ND[history_BH]
+        position_BHD = self.position((is_event_BH.cumsum(dim=1) - 1).clamp_(min=0))
+        event_BHD = torch.cat([item_BHD + position_BHD, self.response(request.response_BHR)], dim=2)
+        # Nobody attends to padding; as a copy of the start it gives an empty history the state of the start itself.
+        event_BHD = torch.where(is_event_BH[:, :, None], event_BHD, self.start)
+        start_B1D = self.start.expand(len(history_BH), 1, -1)
+        token_BTD = self.dropout(torch.cat([start_B1D, event_BHD], dim=1))
+        is_key_BT = F.pad(is_event_BH, (1, 0), value=True)
+        causal_TT = torch.ones(token_BTD.shape[1], token_BTD.shape[1], dtype=torch.bool, device=token_BTD.device).tril()
+        return token_BTD, is_key_BT[:, None, None, :] & causal_TT
+
+    def _states(self, history: Tensor, profile: Tensor) -> Tensor:
+        state: Tensor = self.state(torch.cat([history, profile], dim=-1))
+        return state

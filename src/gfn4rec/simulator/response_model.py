@@ -1,0 +1,76 @@
+"""g(u, O): the probability of each response to an item, before the items of a slate act on each other."""
+
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from gfn4rec.nn.request_encoder import RequestEncoder, RequestEncoderConfig
+from gfn4rec.schema import FeatureTensors, Request
+
+
+class ResponseModelConfig(RequestEncoderConfig):
+    """The request encoder's sizes, and the predictor's."""
+
+    num_ensembles: int = Field(default=2, ge=1)  # the largest logit of the ensembles counts
+
+
+class ResponseModel(nn.Module):
+    """One logit per item and behaviour: products of state vectors and the item encoding, and a bias of the item's own.
+
+    As a `UserModel` it must be frozen first: items are then encoded once, and probabilities are calibrated by a scale
+    and a shift per behaviour, which are 1 and 0 until they are fitted.
+    """
+
+    def __init__(
+        self,
+        num_users: int,
+        num_items: int,
+        num_behaviours: int,
+        user_features: FeatureTensors,
+        item_features: FeatureTensors,
+        config: ResponseModelConfig,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = RequestEncoder(num_users, num_items, num_behaviours, user_features, item_features, config)
+        self.head = nn.Linear(config.state_dim, num_behaviours * config.num_ensembles * config.dim)
+        self.head_norm = nn.LayerNorm(config.dim)
+        self.item_bias = nn.Linear(config.dim, num_behaviours)
+        self.calibration_2R: Tensor
+        self.item_encoding_ND: Tensor
+        self.item_embedding_ND: Tensor
+        self.register_buffer("calibration_2R", torch.tensor([[1.0], [0.0]]).repeat(1, num_behaviours))
+        self.register_buffer("item_encoding_ND", torch.zeros(num_items + 1, config.dim), persistent=False)
+        self.register_buffer("item_embedding_ND", torch.zeros(num_items + 1, config.dim), persistent=False)
+
+    @torch.no_grad()
+    def freeze(self) -> Self:
+        """Stop learning, and encode all items once. Embeddings of length 1 make similarity the cosine."""
+        self.eval().requires_grad_(False)
+        self.item_encoding_ND = self.encoder.items.table()
+        self.item_embedding_ND = F.normalize(self.item_encoding_ND, dim=1)
+        return self
+
+    def encode(self, request: Request) -> Tensor:
+        """The state vectors of requests, (B, R, ensembles, D)."""
+        return self.state_vectors(self.encoder(request, self.item_encoding_ND))
+
+    def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
+        """Calibrated probabilities of each behaviour for items of each request, (B, C, R)."""
+        logits = self.logits(state[:, None], self.item_encoding_ND[item_BC])
+        return torch.sigmoid(logits * self.calibration_2R[0] + self.calibration_2R[1])
+
+    def state_vectors(self, state: Tensor) -> Tensor:
+        """(..., state_dim) -> (..., R, ensembles, D)."""
+        vectors = self.head(state).unflatten(-1, (-1, self.config.num_ensembles, self.config.dim))
+        normalised: Tensor = self.head_norm(vectors)
+        return normalised
+
+    def logits(self, state_vectors: Tensor, item: Tensor) -> Tensor:
+        """Logits before calibration: (..., R, ensembles, D) and encodings (..., D) -> (..., R)."""
+        score = torch.einsum("...red,...d->...re", state_vectors, item) / self.config.dim**0.5
+        logits: Tensor = score.amax(dim=-1) + self.item_bias(item)
+        return logits

@@ -1,0 +1,1 @@
+"""The loops that learn. Nothing outside this room takes an optimiser's step."""

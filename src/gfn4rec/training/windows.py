@@ -1,0 +1,37 @@
+"""Windows of the log for learning from whole sequences: in a pass each row is predicted once, from those before it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Runs of one user's rows. The rows from `first` on are read; those from `first_target` to `end` are predicted."""
+
+    first: Tensor
+    first_target: Tensor
+    end: Tensor
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def cut_windows(first_row: Tensor, num_rows: int, history_length: int, stride: int) -> Windows:
+    """Cut each user's rows into windows.
+
+    A user's first window predicts L + 1 rows, from empty histories to full ones; each later one predicts `stride` rows,
+    from histories of L - stride + 1 rows and more. A small stride gives long histories and costs more passes over rows.
+    """
+    last_row = torch.cat([first_row[1:], first_row.new_tensor([num_rows])])
+    length = last_row - first_row
+    num_later = (length - history_length - 1).clamp(min=0).add(stride - 1).div(stride, rounding_mode="floor")
+    num_windows = 1 + num_later
+    user = torch.repeat_interleave(torch.arange(len(first_row)), num_windows)
+    number = torch.arange(len(user)) - torch.repeat_interleave(num_windows.cumsum(0) - num_windows, num_windows)
+    start, stop = first_row[user], last_row[user]
+    later = start + history_length + 1 + (number - 1) * stride
+    first_target = torch.where(number == 0, start, later)
+    end = torch.minimum(torch.where(number == 0, start + history_length + 1, later + stride), stop)
+    return Windows(torch.maximum(start, end - 1 - history_length), first_target, end)

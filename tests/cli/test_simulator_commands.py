@@ -1,0 +1,65 @@
+"""`gfn4rec simulator` as a user types it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+Fails = Callable[..., str]
+
+SETTINGS = """
+num_epochs = 1
+batch_windows = 32
+stride = 10
+[model]
+dim = 8
+embedding_dim = 8
+num_heads = 2
+feedforward_dim = 16
+state_dim = 16
+history_length = 20
+"""
+
+
+@pytest.fixture
+def data(cli: Cli, tmp_path: Path) -> Path:
+    cli("data", "prepare", "synthetic-tiny", "--out", tmp_path / "data")
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    return tmp_path / "data"
+
+
+def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) -> None:
+    sim = tmp_path / "sim"
+    train = ("simulator", "train", data, "--out", sim, "--config", tmp_path / "settings.toml")
+    text = cli(*train, "--rho", 0.3).out
+    assert "calibration error" in text
+    assert "click" in text
+    result = json.loads(cli(*train, "--json").out)
+    assert set(result["metrics"]) == {"val", "test"}
+    assert set(result["metrics"]["val"]) == {"click", "like", "share", "hate"}
+    plot = tmp_path / "frontier.png"
+    frontier = ("simulator", "frontier", sim, "--data", data, "--batches", 2, "--users", 8, "--temperature", "1,0.1")
+    points = json.loads(cli(*frontier, "--plot", plot, "--json").out)["points"]
+    assert [point["temperature"] for point in points] == [None, 1.0, 0.1, None]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert "slate-aware" in cli(*frontier).out
+    assert "greater than 0" in fails(*frontier[:-1], "0")
+    assert "write numbers separated by commas" in fails(*frontier[:-1], "hot")
+    assert "nothing to resume" in fails(*train, "--resume")
+
+
+def test_mistakes(fails: Fails, data: Path, tmp_path: Path) -> None:
+    assert "--rho" in fails("simulator", "train", data, "--out", tmp_path / "sim", "--rho", -0.1)
+    assert "not a prepared data set" in fails("simulator", "train", tmp_path, "--out", tmp_path / "sim")
+    (tmp_path / "settings.toml").write_text("epoch = 3")
+    line = fails("simulator", "train", data, "--out", tmp_path / "sim", "--config", tmp_path / "settings.toml")
+    assert "settings.toml: unknown key 'epoch'; did you mean 'num_epochs'?" in line
+    assert "not a simulator" in fails("simulator", "frontier", data, "--data", data)
+    line = fails(
+        "simulator", "import-reference", tmp_path / "no.safetensors", "--data", data, "--out", tmp_path / "sim"
+    )
+    assert "the published model needs the feature 'gender'" in line
+    assert not (tmp_path / "sim").exists()
