@@ -79,6 +79,13 @@ def test_responses_are_scrambled_as_published(data: SlateData, model: ReferenceM
     assert torch.equal(seen[0], joined.view(2, 50, 3))
 
 
+def test_the_last_position_is_that_of_the_whole_transformer(model: ReferenceModel) -> None:
+    tokens = torch.randn(4, 50, 16, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(50, 50, dtype=torch.bool).triu(diagonal=1)
+    whole = model.transformer(tokens, mask=mask)[:, -1]
+    torch.testing.assert_close(model._last_position(tokens), whole, atol=1e-5, rtol=0)
+
+
 def test_padding_is_not_masked(data: SlateData, model: ReferenceModel) -> None:
     request = data.requests(torch.tensor([3]))
     changed = Request(request.user_B, request.history_BH, request.response_BHR.clone())

@@ -14,7 +14,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.simulator.checkpoint import load_simulator, read_simulator_manifest
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
 from gfn4rec.simulator.truth import bayes_auc
-from gfn4rec.training import response_loop
+from gfn4rec.training import response_loop, response_training
 from gfn4rec.training.response_loop import (
     TEST,
     TRAIN,
@@ -24,8 +24,8 @@ from gfn4rec.training.response_loop import (
     all_windows,
     predict,
     split_rows,
-    train_response_model,
 )
+from gfn4rec.training.response_training import train_response_model
 from gfn4rec.training.windows import cut_windows
 
 SMALL = ResponseModelConfig(dim=8, embedding_dim=8, num_heads=2, feedforward_dim=16, state_dim=16, history_length=10)
@@ -142,7 +142,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
             raise KeyboardInterrupt
         return train_epoch(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(response_loop, "train_epoch", interrupted)
+    monkeypatch.setattr(response_training, "train_epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2)
     monkeypatch.undo()
@@ -170,11 +170,11 @@ def test_it_stops_when_the_best_epoch_is_too_long_ago() -> None:
         return tuple({"mean_auc": score} for score in scores)
 
     config = CONFIG.model_copy(update={"num_epochs": 9, "patience": 2})
-    assert not response_loop._is_over((), config)
-    assert not response_loop._is_over(epochs(0.7, 0.6), config)
-    assert response_loop._is_over(epochs(0.7, 0.6, 0.69), config)
-    assert not response_loop._is_over(epochs(0.7, 0.6, 0.71), config)
-    assert response_loop._is_over(epochs(*(0.1 * n for n in range(9))), config)
+    assert not response_training._is_over((), config)
+    assert not response_training._is_over(epochs(0.7, 0.6), config)
+    assert response_training._is_over(epochs(0.7, 0.6, 0.69), config)
+    assert not response_training._is_over(epochs(0.7, 0.6, 0.71), config)
+    assert response_training._is_over(epochs(*(0.1 * n for n in range(9))), config)
 
 
 @pytest.fixture

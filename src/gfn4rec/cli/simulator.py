@@ -30,7 +30,8 @@ def train_command(
     from gfn4rec.data.read import default_rho
     from gfn4rec.simulator.checkpoint import FORMAT
     from gfn4rec.storage import refuse_foreign
-    from gfn4rec.training.response_loop import ResponseTrainingConfig, train_response_model
+    from gfn4rec.training.response_loop import ResponseTrainingConfig
+    from gfn4rec.training.response_training import train_response_model
 
     refuse_foreign(target, FORMAT)
     settings = ResponseTrainingConfig.load(config) if config else ResponseTrainingConfig()

