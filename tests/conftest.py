@@ -8,11 +8,16 @@ from typing import TypeAlias
 
 import polars as pl
 import pytest
+from hypothesis import settings
 
 from gfn4rec.cli import main
 from gfn4rec.data.interactions import Behaviour, Interactions
 
 REPOSITORY = Path(__file__).parents[1]
+
+# The same examples in every run, and no stopwatch.
+settings.register_profile("gfn4rec", deadline=None, derandomize=True)
+settings.load_profile("gfn4rec")
 
 
 @dataclass(frozen=True)

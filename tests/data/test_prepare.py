@@ -121,7 +121,7 @@ def test_short_users_are_counted(tmp_path: Path) -> None:
     assert (counts.rows_in_slates, counts.rows_leading, counts.rows_skipped, counts.longest_log) == (20, 2, 0, 8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(logs, st.integers(1, 3), st.integers(1, 3))
 def test_properties_of_every_prepared_log(log: list[tuple[int, int, int, int]], core: int, slate_size: int) -> None:
     config = PrepareConfig(core=core, slate_size=slate_size, test_slates=1, val_slates=1)

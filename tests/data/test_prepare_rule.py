@@ -67,7 +67,7 @@ def build(rows: list[Row]) -> Interactions:
     return Interactions(log, (Behaviour("click"), Behaviour("like")))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), ids, ids, times, st.integers(1, 3))
 def test_the_prepared_log_follows_the_rule(
     data: st.DataObject, user_ids: list[int | str], item_ids: list[int | str], time: list[float], core: int

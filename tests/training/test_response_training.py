@@ -157,6 +157,13 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
         train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2, resume=True)
 
 
+def test_a_loss_that_is_no_number_stops_the_training(data: SlateData, tmp_path: Path) -> None:
+    wild = CONFIG.model_copy(update={"learning_rate": 1e30})
+    with pytest.raises(UserError, match="the loss is nan in epoch 1, step .*; lower learning_rate"):
+        train_response_model(data, wild, tmp_path / "sim", rho=0.2)
+    assert not (tmp_path / "sim").exists()
+
+
 def test_the_mean_auc_counts_behaviours_by_their_rarer_outcome() -> None:
     logit = torch.tensor([[3.0, 0.0], [2.0, 1.0], [1.0, 2.0], [0.0, 3.0]])
     label = torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])

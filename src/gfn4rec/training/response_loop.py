@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.errors import UserError
 from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.simulator.calibration import auc
@@ -114,7 +115,10 @@ def train_epoch(
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            loss_sum, num_rows = loss_sum + float(loss.detach()) * len(label), num_rows + len(label)
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise UserError(f"the loss is {value} in epoch {epoch + 1}, step {step + 1}; lower learning_rate")
+            loss_sum, num_rows = loss_sum + value * len(label), num_rows + len(label)
             report(step + 1, num_steps, loss_sum / num_rows)
     return loss_sum / num_rows
 
