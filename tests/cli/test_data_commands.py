@@ -292,8 +292,10 @@ def test_out_of_order_times_are_sorted_and_duplicates_counted(
     assert summary["statistics"]["rows"] == 12
 
 
-def test_missing_times_with_the_order_of_the_file(cli: Cli, tmp_path: Path) -> None:
+def test_missing_times_with_the_order_of_the_file(cli: Cli, fails: Fails, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("user,item,click\n" + "".join(f"1,{item},1\n" for item in (3, 1, 2, 4)))
+    line = fails("data", "prepare", tmp_path / "log.csv", "--out", tmp_path / "out", *PREPARE)
+    assert "no column 'time'; choose from user, item, click; or, if the rows stand in order, pass --order file" in line
     options = ("--out", tmp_path / "out", *PREPARE, "--order", "file")
     assert cli("data", "prepare", tmp_path / "log.csv", *options).code == 0
     shown = json.loads(cli("data", "show", tmp_path / "out", "--json").out)

@@ -153,7 +153,12 @@ def read_own(config: OwnData, folder: Path) -> Interactions:
         TableFile(folder / name, log_config.separator, None, log_config.encoding, log_config.is_quoted)
         for name in log_config.files
     ]
-    parts = [read_table(file, kinds) for file in files]
+    try:
+        parts = [read_table(file, kinds) for file in files]
+    except UserError as error:
+        if f"no column {log_config.time!r}" in str(error):
+            raise UserError(f"{error}; or, if the rows stand in order, pass --order file") from None
+        raise
     log = _named(_joined(parts, config), config)
     users, user_files = _read_features(config.users, folder)
     items, item_files = _read_features(config.items, folder)
