@@ -60,6 +60,17 @@ def test_influence_lowers_the_expected_reward_by_rho_times_similarity(data: Slat
     assert clipped.expected_reward_B.tolist() == [0.0] * 8
 
 
+def test_unlike_items_cannot_push_a_probability_beyond_one(data: SlateData, users: FixedUsers) -> None:
+    users.base_NR = torch.ones_like(users.base_NR)
+    users.item_embedding_ND = torch.zeros(data.num_items + 1, 2)
+    users.item_embedding_ND[1], users.item_embedding_ND[2] = torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0])
+    env = environment(data, users, EnvironmentConfig(num_users=8, slate_size=2, rho=0.5))
+    feedback = env.step(torch.tensor([[1, 2]]).repeat(8, 1))
+    assert feedback.similarity_BK[0].tolist() == [-1.0, -1.0]
+    torch.testing.assert_close(feedback.expected_reward_B, data.weight_R.sum().expand(8))
+    assert feedback.clipped_share == 1.0
+
+
 def test_responses_are_coin_flips_with_the_stated_probabilities(data: SlateData, users: FixedUsers) -> None:
     config = EnvironmentConfig(num_users=4000, rho=0.0, slate_size=3)
     feedback = environment(data, users, config).step(torch.tensor([[10, 30, 50]]).repeat(4000, 1))

@@ -38,6 +38,30 @@ def test_greedy_picks_the_best_first_item_and_then_the_best_companion(
     assert slate[1] == max(companions, key=lambda i: expected_reward(env, (slate[0], i)))
 
 
+@pytest.mark.parametrize("includes_self", [False, True])
+def test_greedy_follows_its_rule_written_out(data: SlateData, users: FixedUsers, includes_self: bool) -> None:
+    """Item by item, similarities to the items chosen so far divided as for the whole slate."""
+    users.influence_includes_self = includes_self  # type: ignore[attr-defined]
+    size, rho = 4, 0.6
+    env = UserEnvironment(data, users, EnvironmentConfig(num_users=1, rho=rho, slate_size=size))
+    divisor = size if includes_self else size - 1
+    similarity = (users.item_embedding_ND @ users.item_embedding_ND.T).double()
+
+    def partial_reward(chosen: list[int]) -> float:
+        total = 0.0
+        for item in chosen:
+            others = [other for other in chosen if includes_self or other != item]
+            influence = sum(float(similarity[item, other]) for other in others) / divisor
+            total += float((users.base_NR[item] - rho * influence).clamp(0, 1) @ data.weight_R)
+        return total
+
+    chosen: list[int] = []
+    for _ in range(size):
+        rest = [item for item in range(1, data.num_items + 1) if item not in chosen]
+        chosen.append(max(rest, key=lambda item: partial_reward([*chosen, item])))
+    assert greedy_slates(env, env.request, num_candidates=data.num_items)[0].tolist() == chosen
+
+
 def test_greedy_avoids_what_is_too_similar(data: SlateData, users: FixedUsers) -> None:
     """The two best items are the same in all but name: with strong influence the second is passed over."""
     best, second = data.num_items, data.num_items - 1

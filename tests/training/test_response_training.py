@@ -112,6 +112,31 @@ def test_it_learns_what_can_be_known(tmp_path: Path) -> None:
     assert (tmp_path / "sim" / "reliability.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_only_training_rows_are_learned_from(data: SlateData) -> None:
+    model = ResponseModel(
+        data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features, SMALL
+    )
+    windows = all_windows(data, CONFIG)
+    is_train = split_rows(data, CONFIG) == TRAIN
+    everything = torch.arange(len(windows))
+    with torch.no_grad():
+        logit, label = response_loop._window_logits(
+            model, data, windows, everything, is_train, CONFIG, torch.Generator().manual_seed(0)
+        )
+    assert len(logit) == len(label) == int(is_train.sum()) < data.num_rows
+
+
+def test_the_larger_ensemble_counts(data: SlateData) -> None:
+    model = ResponseModel(
+        data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features, SMALL
+    )
+    generator = torch.Generator().manual_seed(0)
+    vectors, item = torch.randn(5, 4, 2, 8, generator=generator), torch.randn(5, 8, generator=generator)
+    scores = (vectors * item[:, None, None]).sum(dim=3) / 8**0.5
+    expected = torch.maximum(scores[:, :, 0], scores[:, :, 1]) + model.item_bias(item)
+    torch.testing.assert_close(model.logits(vectors, item), expected)
+
+
 def test_the_truth_of_a_synthetic_log_is_joined_row_by_row(data: SlateData) -> None:
     rows = torch.arange(0, data.num_rows, 3)
     found = bayes_auc(data, rows)
@@ -194,6 +219,7 @@ def test_a_loaded_simulator_gives_the_saved_probabilities(data: SlateData, simul
     model, manifest = load_simulator(simulator, data)
     assert isinstance(model, ResponseModel)
     assert manifest.rho == 0.1
+    assert not torch.allclose(model.calibration_2R, torch.tensor([[1.0], [0.0]]))  # it was fitted
     rows = torch.arange(0, data.num_rows, 97)
     logit = predict(model, data, rows).logit_NR
     expected = torch.sigmoid(logit * model.calibration_2R[0] + model.calibration_2R[1])
