@@ -11,7 +11,11 @@ import pytest
 from hypothesis import settings
 
 from gfn4rec.cli import main
+from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.interactions import Behaviour, Interactions
+from gfn4rec.data.manifest import PrepareConfig
+from gfn4rec.data.prepare import prepare
+from gfn4rec.data.synthetic import PRESETS, generate
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -72,6 +76,20 @@ def real_data() -> Callable[[str], Path]:
         return folder
 
     return find
+
+
+@pytest.fixture(scope="session")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small synthetic data set."""
+    folder = tmp_path_factory.mktemp("data") / "tiny"
+    prepare(generate(PRESETS["tiny"], seed=1)[1], PrepareConfig(), folder, "synthetic-tiny")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(data_folder: Path) -> SlateData:
+    """The same, opened."""
+    return SlateData.open(data_folder, history_length=10)
 
 
 def make_interactions(

@@ -2,6 +2,7 @@
 
 import difflib
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from gfn4rec.errors import UserError
 class StrictConfig(BaseModel):
     """Frozen, and an unknown key is an error that names the nearest valid one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @classmethod
     def parse(cls, values: dict[str, Any], where: str) -> Self:
@@ -72,3 +73,24 @@ def _inner_models(annotation: Any) -> list[type[BaseModel]]:
     if _is_model(annotation):
         return [annotation]
     return [model for inner in getattr(annotation, "__args__", ()) for model in _inner_models(inner)]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as a user writes it, `part.key` for one of a part."""
+
+    key: str
+    default: Any
+    meaning: str
+
+
+def describe_settings(config: BaseModel, prefix: str = "") -> list[Setting]:
+    """All settings of a configuration, parts spelt out; `config` has the defaults."""
+    settings = []
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            settings += describe_settings(value, f"{prefix}{name}.")
+        else:
+            settings.append(Setting(prefix + name, value, field.description or ""))
+    return settings

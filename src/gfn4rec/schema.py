@@ -83,6 +83,15 @@ class SlateBatch:
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """Slates that a policy proposes, with the log-probability of each step at temperature 1 and epsilon 0."""
+
+    slate_BK: Tensor  # distinct item ids in a row
+    log_prob_BK: Tensor
+    latent_BZ: Tensor | None = None  # what the slate was conditioned on, if the policy draws such a thing
+
+
+@dataclass(frozen=True)
 class FeatureTensors:
     """Features of all users or all items; row 0 is padding.
 

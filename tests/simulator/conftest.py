@@ -1,28 +1,11 @@
-"""A small data set, and simulated users whose probabilities are written down."""
-
-from pathlib import Path
+"""Simulated users whose probabilities are written down."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.data.manifest import PrepareConfig
-from gfn4rec.data.prepare import prepare
-from gfn4rec.data.synthetic import PRESETS, generate
 from gfn4rec.schema import Request
-
-
-@pytest.fixture(scope="session")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "tiny"
-    prepare(generate(PRESETS["tiny"], seed=1)[1], PrepareConfig(), folder, "synthetic-tiny")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def data(data_folder: Path) -> SlateData:
-    return SlateData.open(data_folder, history_length=10)
 
 
 class FixedUsers:

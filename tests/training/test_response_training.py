@@ -248,7 +248,7 @@ def test_damaged_weights_are_refused(data: SlateData, simulator: Path) -> None:
 
 
 def test_weights_that_are_not_numbers_are_refused(data: SlateData, tmp_path: Path) -> None:
-    from gfn4rec.simulator.weights import load_tensors, load_weights
+    from gfn4rec.nn.weights import load_tensors, load_weights
 
     model = ResponseModel(
         data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features, SMALL

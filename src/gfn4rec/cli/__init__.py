@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from gfn4rec import __version__
 from gfn4rec.cli.data import app as data_app
 from gfn4rec.cli.output import print_error
+from gfn4rec.cli.policy import app as policy_app
 from gfn4rec.cli.simulator import app as simulator_app
 from gfn4rec.errors import UserError
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(simulator_app, name="simulator")
+app.add_typer(policy_app, name="policy")
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -90,6 +90,13 @@ class SlateData:
             raise UserError(f"no split {name!r}; {nearest(name, list(SPLITS))}")
         return torch.nonzero(self._slate_split == SPLITS.index(name)).squeeze(1)
 
+    def training_rows(self) -> Tensor:
+        """The log rows that a policy may learn from: each user's, up to the first slate that is held out."""
+        row, is_held_out = torch.arange(self.num_rows, device=self.device), self._slate_split != SPLITS.index("train")
+        first_row = self._slate_row[is_held_out, 0]
+        end_U = self.first_row_U[1:].scatter_reduce(0, self.user_at(first_row), first_row, "amin")
+        return row[row < end_U[self.user_at(row)]]
+
     def user_at(self, row: Tensor) -> Tensor:
         """The users of log rows, of any shape."""
         return self._user_row[row].long()

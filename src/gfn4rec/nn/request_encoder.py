@@ -7,50 +7,29 @@ from torch import Tensor, nn
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.nn.entity_encoder import EntityEncoder
+from gfn4rec.nn.transformer import TransformerLayer
 from gfn4rec.schema import FeatureTensors, Request
 
 
 class RequestEncoderConfig(StrictConfig):
     """Sizes of the request encoder; the defaults are the paper's."""
 
-    dim: int = Field(default=32, ge=1)  # D, of item, user and response encodings
-    embedding_dim: int = Field(default=16, ge=1)  # of raw ids and features
+    dim: int = Field(default=32, ge=1)
+    """D, width of item, user and response encodings."""
+    embedding_dim: int = Field(default=16, ge=1)
+    """Width of the embeddings of raw ids and features."""
     num_layers: int = Field(default=2, ge=1)
+    """Transformer layers."""
     num_heads: int = Field(default=4, ge=1)
+    """Attention heads."""
     feedforward_dim: int = Field(default=64, ge=1)
+    """Width between the two maps of a transformer layer."""
     state_dim: int = Field(default=128, ge=1)
-    history_length: int = Field(default=50, ge=1)  # L
+    """Width of a request's state."""
+    history_length: int = Field(default=50, ge=1)
+    """L, the latest events that count."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-
-
-class CausalLayer(nn.Module):
-    """A transformer layer (ReLU, normalised after each part) that can compute its last position alone."""
-
-    def __init__(self, dim: int, num_heads: int, feedforward_dim: int, dropout: float) -> None:
-        super().__init__()
-        self.num_heads = num_heads
-        self.query = nn.Linear(dim, dim)
-        self.key_value = nn.Linear(dim, 2 * dim)
-        self.output = nn.Linear(dim, dim)
-        self.feedforward = nn.Sequential(nn.Linear(dim, feedforward_dim), nn.ReLU(), nn.Linear(feedforward_dim, dim))
-        self.attention_norm = nn.LayerNorm(dim)
-        self.feedforward_norm = nn.LayerNorm(dim)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, token_BTD: Tensor, mask: Tensor, last_only: bool = False) -> Tensor:
-        """Attend where `mask` (broadcast to B, heads, queries, keys) is true."""
-        key, value = self._heads(self.key_value(token_BTD)).chunk(2, dim=-1)
-        if last_only:
-            token_BTD, mask = token_BTD[:, -1:], mask[:, :, -1:]
-        query = self._heads(self.query(token_BTD))
-        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        token_BTD = self.attention_norm(token_BTD + self.dropout(self.output(attended.transpose(1, 2).flatten(2))))
-        mixed_BTD: Tensor = self.feedforward_norm(token_BTD + self.dropout(self.feedforward(token_BTD)))
-        return mixed_BTD
-
-    def _heads(self, token_BTD: Tensor) -> Tensor:
-        heads: Tensor = token_BTD.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
-        return heads
+    """Share of values dropped while learning."""
 
 
 class RequestEncoder(nn.Module):
@@ -77,7 +56,7 @@ class RequestEncoder(nn.Module):
         self.response = nn.Linear(num_behaviours, config.dim)
         self.start = nn.Parameter(torch.zeros(2 * config.dim))
         self.layers = nn.ModuleList(
-            CausalLayer(2 * config.dim, config.num_heads, config.feedforward_dim, config.dropout)
+            TransformerLayer(2 * config.dim, config.num_heads, config.feedforward_dim, config.dropout)
             for _ in range(config.num_layers)
         )
         self.dropout = nn.Dropout(config.dropout)

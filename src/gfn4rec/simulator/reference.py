@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
+from gfn4rec.nn.weights import load_tensors, load_weights
 from gfn4rec.schema import FeatureTensors, Request
-from gfn4rec.simulator.weights import load_tensors, load_weights
 
 _FIRST_VALUE = 2  # of an index feature: 0 is padding, 1 unknown
 _GENRES, _GENDER, _AGE = "genres", "gender", "age"

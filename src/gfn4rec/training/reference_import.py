@@ -5,7 +5,9 @@ from pathlib import Path
 import torch
 
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.simulator.checkpoint import WEIGHTS, SimulatorManifest, identity_of, save_simulator
+from gfn4rec.data.identity import identity_of
+from gfn4rec.nn.weights import write_directory
+from gfn4rec.simulator.checkpoint import WEIGHTS, SimulatorManifest
 from gfn4rec.simulator.reference import read_reference
 from gfn4rec.training.response_loop import TEST, VAL, Predictions, ResponseTrainingConfig, split_rows
 from gfn4rec.training.response_training import measure, reliabilities
@@ -35,4 +37,4 @@ def import_reference(weights: Path, data: SlateData, out: Path, rho: float) -> S
         rho=rho,
         metrics=metrics,
     )
-    return save_simulator(out, manifest, {WEIGHTS: model.state_dict()})
+    return write_directory(out, manifest, {WEIGHTS: model.state_dict()})

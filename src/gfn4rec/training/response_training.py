@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.identity import identity_of
 from gfn4rec.errors import UserError
+from gfn4rec.nn.weights import load_tensors, load_weights, write_directory
 from gfn4rec.seeding import stream_seed
 from gfn4rec.simulator.calibration import Reliability, fit_scale_and_shift, reliability
 from gfn4rec.simulator.checkpoint import (
@@ -17,14 +19,11 @@ from gfn4rec.simulator.checkpoint import (
     Metric,
     SimulatorManifest,
     build_model,
-    identity_of,
     read_simulator_manifest,
-    save_simulator,
 )
 from gfn4rec.simulator.plots import plot_reliability
 from gfn4rec.simulator.response_model import ResponseModel
 from gfn4rec.simulator.truth import bayes_auc
-from gfn4rec.simulator.weights import load_tensors, load_weights
 from gfn4rec.training.response_loop import (
     TEST,
     TRAIN,
@@ -84,7 +83,7 @@ def train_response_model(
         record = {"loss": loss, "mean_auc": mean_auc, "auc": [None if math.isnan(v) else v for v in found]}
         manifest = manifest.model_copy(update={"epochs": (*manifest.epochs, record)})
         last = {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | _optimizer_tensors(optimizer)
-        save_simulator(out, manifest, {WEIGHTS: best, _LAST: last})
+        write_directory(out, manifest, {WEIGHTS: best, _LAST: last})
     return _finish(model, best, data, rows, manifest, out)
 
 
@@ -103,7 +102,7 @@ def _finish(
     curves = {name: reliabilities(each, model.calibration_2R, data) for name, each in found.items()}
     metrics = {name: measure(each, curves[name], data, rows[name]) for name, each in found.items()}
     manifest = manifest.model_copy(update={"is_finished": True, "metrics": metrics})
-    return save_simulator(out, manifest, {WEIGHTS: model.state_dict()}, {"reliability.png": plot_reliability(curves)})
+    return write_directory(out, manifest, {WEIGHTS: model.state_dict()}, {"reliability.png": plot_reliability(curves)})
 
 
 def reliabilities(predictions: Predictions, calibration_2R: Tensor, data: SlateData) -> dict[str, Reliability]:

@@ -1,15 +1,23 @@
-"""Weights from files: safetensors, or PyTorch checkpoints read as tensors only. Nothing is ever unpickled into code."""
+"""Weights on disk: safetensors, or PyTorch checkpoints read as tensors only. Nothing is ever unpickled into code."""
 
+import hashlib
+import json
 import pickle
 import warnings
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+from pydantic import Field
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from gfn4rec.config import StrictConfig
 from gfn4rec.errors import UserError
+from gfn4rec.storage import MANIFEST, replace_directory
+
+AnyManifest = TypeVar("AnyManifest", bound="DirectoryManifest")
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -47,3 +55,43 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], where: Path) -> N
         if not torch.isfinite(tensor).all():
             raise UserError(f"{where}: {name!r} holds values that are not finite numbers")
     model.load_state_dict(weights)
+
+
+class DirectoryManifest(StrictConfig):
+    """What a directory of weights says of itself, whatever else it says."""
+
+    format: str
+    version: int
+    files: dict[str, str] = Field(default_factory=dict)  # name -> sha256
+
+
+def write_directory(
+    directory: Path,
+    manifest: AnyManifest,
+    tensors: dict[str, dict[str, Tensor]],
+    texts: dict[str, bytes] | None = None,
+) -> AnyManifest:
+    """Write files of tensors, other files, and the manifest with their checksums, whole or not at all."""
+    with replace_directory(directory, manifest.format) as fresh:
+        for name, values in tensors.items():
+            save_file({key: value.detach().cpu().contiguous() for key, value in values.items()}, fresh / name)
+        for name, content in (texts or {}).items():
+            (fresh / name).write_bytes(content)
+        files = {path.name: _sha256(path) for path in sorted(fresh.iterdir())}
+        manifest = manifest.model_copy(update={"files": files})
+        text = json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
+        (fresh / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return manifest
+
+
+def check_files(directory: Path, files: dict[str, str], remedy: str) -> None:
+    """Refuse a directory with a file that is missing or not as it was written."""
+    for name, digest in files.items():
+        path = directory / name
+        if not path.is_file() or _sha256(path) != digest:
+            raise UserError(f"{path}: missing or damaged; {remedy}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

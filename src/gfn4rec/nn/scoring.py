@@ -1,0 +1,153 @@
+"""Scores of big catalogues: products of queries and item vectors, some columns at a time, exact, never stored whole."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+GROUP_COLUMNS = 256  # blocks are cut at multiples of it, so that sampling can look at groups of columns
+BLOCK_SCORES = 2**19  # scores held at once: about the size of a processor's cache
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The vectors that requests choose among: one list for all of them, or a list of its own for each request.
+
+    A list is padded on the left, like a history. A column is a place in a list; in the list of all items it is the id.
+    """
+
+    vector_ND: Tensor
+    num_padding_B: Tensor  # (1,) if all requests share the list
+    row_BC: Tensor | None = None  # rows of `vector_ND`, one list per request; None: all rows, shared
+    dtype: torch.dtype | None = None  # of the products, if not the vectors' own; sums are always in the vectors' own
+    block_scores: int = BLOCK_SCORES
+
+    @property
+    def num_columns(self) -> int:
+        return len(self.vector_ND) if self.row_BC is None else self.row_BC.shape[1]
+
+    def scores(self, query_BTD: Tensor, start: int, stop: int) -> Tensor:
+        """The scores of some columns, (B, T, stop - start); padding has -inf."""
+        if self.row_BC is None:
+            score_BTc = self._product(query_BTD.flatten(0, 1), self.vector_ND[start:stop].T)
+            score_BTc = score_BTc.unflatten(0, query_BTD.shape[:2])
+        else:
+            score_BTc = self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT)
+        most_padding = int(self.num_padding_B.max())
+        if start < most_padding:
+            column_c = torch.arange(start, min(stop, most_padding), device=query_BTD.device)
+            is_padding_Bc = column_c < self.num_padding_B[:, None]
+            score_BTc[:, :, : len(column_c)].masked_fill_(is_padding_Bc[:, None], -torch.inf)
+        return score_BTc
+
+    def score_at(self, query_BTD: Tensor, column_BT: Tensor) -> Tensor:
+        """The score of one column per query."""
+        vector_BTD = F.embedding(column_BT if self.row_BC is None else self.row_BC.gather(1, column_BT), self.vector_ND)
+        score_BT = (self._round(query_BTD) * self._round(vector_BTD)).sum(dim=2)
+        return self._round(score_BT)
+
+    def _round(self, values: Tensor) -> Tensor:
+        return values if self.dtype is None else values.to(self.dtype).to(values.dtype)
+
+    def _product(self, left: Tensor, right: Tensor) -> Tensor:
+        return left @ right if self.dtype is None else (left.to(self.dtype) @ right.to(self.dtype)).to(left.dtype)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Columns that a query may not choose any more: pairs of a query's number among B * T and a column, by column."""
+
+    query_P: Tensor
+    column_P: Tensor
+
+    @classmethod
+    def by_all(cls, column_BX: Tensor) -> "Taken":
+        """Each request has one query, which may choose none of these columns."""
+        row_BX = torch.arange(len(column_BX), device=column_BX.device)[:, None].expand_as(column_BX)
+        return cls._sorted(row_BX.flatten(), column_BX.flatten())
+
+    @classmethod
+    def by_earlier_steps(cls, column_BK: Tensor) -> "Taken":
+        """Each request has a query per step, which may choose none of the columns of the steps before it."""
+        num_requests, size = column_BK.shape
+        step_X, earlier_X = torch.tril_indices(size, size, offset=-1, device=column_BK.device)
+        first_B1 = size * torch.arange(num_requests, device=column_BK.device)[:, None]
+        return cls._sorted((first_B1 + step_X).flatten(), column_BK[:, earlier_X].flatten())
+
+    @classmethod
+    def _sorted(cls, query_P: Tensor, column_P: Tensor) -> "Taken":
+        column_P, order = column_P.sort()
+        return cls(query_P[order], column_P)
+
+
+def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterator[tuple[int, Tensor]]:
+    """The first column and the scores of each block of columns; padding and taken columns have -inf."""
+    num_columns, width = shelf.num_columns, _block_width(query_BTD, shelf)
+    starts = list(range(0, num_columns, width))
+    if taken is not None:
+        edges = torch.searchsorted(
+            taken.column_P, torch.tensor([*starts, num_columns], device=query_BTD.device)
+        ).tolist()
+    for number, start in enumerate(starts):
+        score_BTc = shelf.scores(query_BTD, start, min(start + width, num_columns))
+        if taken is not None and edges[number] < edges[number + 1]:
+            inside = slice(edges[number], edges[number + 1])
+            score_BTc.flatten(0, 1)[taken.query_P[inside], taken.column_P[inside] - start] = -torch.inf
+        yield start, score_BTc
+
+
+def _block_width(query_BTD: Tensor, shelf: Shelf) -> int:
+    per_column = query_BTD.shape[0] * query_BTD.shape[1]
+    if shelf.row_BC is not None:  # the vectors of each request are gathered, too
+        per_column += query_BTD.shape[0] * query_BTD.shape[2]
+    return max(1, shelf.block_scores // (per_column * GROUP_COLUMNS)) * GROUP_COLUMNS
+
+
+def step_log_probs(query_BKD: Tensor, shelf: Shelf, column_BK: Tensor, distinct: bool = True) -> Tensor:
+    """The log-probability of each step's column: a softmax over the list without the columns of the steps before it.
+
+    With `distinct` false the softmax is over the whole list at every step.
+    """
+    taken = Taken.by_earlier_steps(column_BK) if distinct else None
+    log_sum_BK: Tensor = _LogSumExp.apply(query_BKD, shelf.vector_ND, shelf, taken)  # type: ignore[no-untyped-call]
+    return shelf.score_at(query_BKD, column_BK) - log_sum_BK
+
+
+class _LogSumExp(torch.autograd.Function):
+    """log sum exp of the scores of each query. The backward pass computes the scores anew instead of storing them."""
+
+    @staticmethod
+    def forward(ctx: Any, query_BTD: Tensor, vector_ND: Tensor, shelf: Shelf, taken: Taken | None) -> Tensor:
+        log_sum_BT = torch.full_like(query_BTD[:, :, 0], -torch.inf)
+        for _, score_BTc in score_blocks(query_BTD, shelf, taken):
+            most_BT1 = score_BTc.amax(dim=2, keepdim=True).clamp_(min=torch.finfo(score_BTc.dtype).min)
+            sum_BT = score_BTc.sub_(most_BT1).exp_().sum(dim=2)
+            log_sum_BT = torch.logaddexp(log_sum_BT, sum_BT.log_() + most_BT1[:, :, 0])
+        ctx.save_for_backward(query_BTD, vector_ND, log_sum_BT)
+        ctx.shelf, ctx.taken = shelf, taken
+        return log_sum_BT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BT: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        query_BTD, vector_ND, log_sum_BT = ctx.saved_tensors
+        shelf = cast(Shelf, ctx.shelf)
+        query_gradient_BTD, vector_gradient_ND = torch.zeros_like(query_BTD), torch.zeros_like(vector_ND)
+        for start, score_BTc in score_blocks(query_BTD, shelf, ctx.taken):
+            # From here on `score` holds the gradient of the loss by each score.
+            score_BTc.sub_(log_sum_BT[:, :, None]).exp_().mul_(gradient_BT[:, :, None])
+            stop = start + score_BTc.shape[2]
+            if shelf.row_BC is None:
+                flat = score_BTc.flatten(0, 1)
+                query_gradient_BTD.flatten(0, 1).addmm_(flat, vector_ND[start:stop])
+                torch.mm(flat.T, query_BTD.flatten(0, 1), out=vector_gradient_ND[start:stop])
+            else:
+                row_Bc = shelf.row_BC[:, start:stop]
+                query_gradient_BTD += score_BTc @ vector_ND[row_Bc]
+                own_BcD = score_BTc.mT @ query_BTD
+                vector_gradient_ND.index_add_(0, row_Bc.flatten(), own_BcD.flatten(0, 1))
+        return query_gradient_BTD, vector_gradient_ND, None, None

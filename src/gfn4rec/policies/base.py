@@ -1,0 +1,192 @@
+"""The one contract of a policy: propose slates, give the probabilities of slates, and learn from answers to them."""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from gfn4rec.config import StrictConfig
+from gfn4rec.errors import UserError
+from gfn4rec.nn.sampling import Choosing, choose
+from gfn4rec.nn.scoring import Shelf, step_log_probs
+from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.schema import Proposal, Request, SlateBatch
+
+MIN_TEMPERATURE = 1e-6
+CandidateIds: TypeAlias = Tensor | Sequence[int] | Sequence[Sequence[int]]
+
+
+class PolicyConfig(StrictConfig):
+    """The settings of a policy; the docstring of a field is what `gfn4rec policy list` says of it."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What to minimise, and its parts by name, for the record."""
+
+    loss: Tensor
+    terms: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a policy answers some requests: products of a query per step with the vectors on the shelf, softmaxed over
+    what is not yet chosen. `queries(slate_BK, steps)` gives (B, steps, D); the query of a step looks at the items of
+    earlier steps only.
+    """
+
+    candidates: Candidates
+    shelf: Shelf
+    queries: Callable[[Tensor, range], Tensor]
+
+    def log_probs(self, slate_BK: Tensor, distinct: bool = True) -> Tensor:
+        """The log-probability of each step of given slates, all steps at once."""
+        column_BK = self.candidates.columns(slate_BK)
+        return step_log_probs(self.queries(slate_BK, range(slate_BK.shape[1])), self.shelf, column_BK, distinct)
+
+    def sample(self, slate_size: int, uniform_BK: Tensor, how: Choosing) -> tuple[Tensor, Tensor]:
+        """Slates and the log-probability of each step, item by item."""
+        slate_BK = torch.zeros_like(uniform_BK, dtype=torch.int64)
+        column_BK, log_prob_BK = torch.zeros_like(slate_BK), self.shelf.vector_ND.new_zeros(slate_BK.shape)
+        for step in range(slate_size):
+            query_BD = self.queries(slate_BK, range(step, step + 1))[:, 0]
+            column_BK[:, step], log_prob_BK[:, step] = choose(
+                query_BD, self.shelf, column_BK[:, :step], uniform_BK[:, step], how
+            )
+            slate_BK[:, step] = self.candidates.items(column_BK[:, step : step + 1])[:, 0]
+        return slate_BK, log_prob_BK
+
+
+def constant_queries(query_BD: Tensor) -> Callable[[Tensor, range], Tensor]:
+    """The queries of a policy that scores items one by one, whatever the slate holds already."""
+    return lambda _, steps: query_BD[:, None].expand(-1, len(steps), -1)
+
+
+class Policy(nn.Module, ABC):
+    """Answers requests with slates of K different items."""
+
+    description: ClassVar[str]
+    Config: ClassVar[type[PolicyConfig]]
+    is_learned: ClassVar[bool] = True
+
+    def __init__(self, catalogue: Catalogue, config: Any) -> None:
+        super().__init__()
+        self.catalogue = catalogue
+        self.config = config
+
+    @abstractmethod
+    def plan(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
+    ) -> Plan:
+        """How these requests are answered, or how given slates come about."""
+
+    def recommend(
+        self,
+        request: Request,
+        generator: torch.Generator | None = None,
+        *,
+        greedy: bool = False,
+        temperature: float = 1.0,
+        epsilon: float = 0.0,
+        candidates: CandidateIds | None = None,
+    ) -> Proposal:
+        """Slates of different items, with log-probabilities at temperature 1 and epsilon 0, whatever sampled them.
+
+        Each item is drawn from the softmax of scores / temperature, or with probability epsilon from all items alike;
+        `greedy` takes the most likely one. Candidates are ids, (C,) for all requests, or (B, C) with 0 for padding.
+        """
+        how = _check(greedy, temperature, epsilon)
+        if generator is None and (not greedy or epsilon > 0):
+            raise UserError("sampling needs a generator; give one, or greedy=True")
+        device, num_requests = request.user_B.device, len(request.user_B)
+        with _evaluating(self), torch.inference_mode():
+            latent_BZ = self.draw_latent(num_requests, how, generator, device)
+            shape = (num_requests, self.catalogue.slate_size)
+            uniform_BK = torch.zeros(shape, dtype=torch.float64, device=device)
+            if generator is not None:
+                uniform_BK.uniform_(generator=generator)
+            plan = self.plan(request, self._candidates(candidates, request), latent_BZ=latent_BZ)
+            slate_BK, log_prob_BK = plan.sample(self.catalogue.slate_size, uniform_BK, how)
+        # Copies, because tensors of the inference mode cannot be learned from.
+        return Proposal(slate_BK.clone(), log_prob_BK.clone(), None if latent_BZ is None else latent_BZ.clone())
+
+    def log_probs(
+        self,
+        request: Request,
+        slate_BK: Tensor,
+        candidates: CandidateIds | None = None,
+        latent_BZ: Tensor | None = None,
+    ) -> Tensor:
+        """The log-probability of each step of given slates, (B, K), as `recommend` would report them."""
+        self._check_slates(slate_BK)
+        with _evaluating(self):
+            plan = self.plan(request, self._candidates(candidates, request), slate_BK, latent_BZ)
+            return plan.log_probs(slate_BK)
+
+    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+        """What ranking metrics order shown items by, (B, K): the probability of the item at its step."""
+        with torch.no_grad():
+            return self.log_probs(request, slate_BK).exp()
+
+    def loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None = None) -> Loss:
+        """The loss of answered slates. `step` counts the learning steps before this one, for policies that learn in
+        stages; without it the last stage is meant.
+        """
+        self._check_slates(batch.slate_BK)
+        for name in ("reward_B", "item_reward_BK"):
+            if not torch.isfinite(getattr(batch, name)).all():
+                row = int(torch.nonzero(~torch.isfinite(getattr(batch, name)))[0, 0])
+                raise UserError(f"{name}: the reward of slate {row} of the batch is not a finite number")
+        made = self._loss(batch, generator, step)
+        return Loss(made.loss, {name: value.detach() for name, value in made.terms.items()})
+
+    def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:  # noqa: ARG002
+        """A policy that learns overrides this."""
+        return Loss(torch.zeros((), device=batch.reward_B.device))
+
+    def draw_latent(
+        self,
+        num_requests: int,  # noqa: ARG002
+        how: Choosing,  # noqa: ARG002
+        generator: torch.Generator | None,  # noqa: ARG002
+        device: torch.device,  # noqa: ARG002
+    ) -> Tensor | None:
+        """What a policy draws once per slate, before its items."""
+        return None
+
+    def _candidates(self, ids: CandidateIds | None, request: Request) -> Candidates:
+        if ids is None:
+            return Candidates.all_items(self.catalogue.num_items, request.user_B.device)
+        return Candidates.of(
+            torch.as_tensor(ids, device=request.user_B.device),
+            len(request.user_B),
+            self.catalogue.num_items,
+            self.catalogue.slate_size,
+        )
+
+    def _check_slates(self, slate_BK: Tensor) -> None:
+        if slate_BK.shape[1] != self.catalogue.slate_size:
+            raise UserError(f"slates of {slate_BK.shape[1]} items, but the policy shows {self.catalogue.slate_size}")
+
+
+def _check(greedy: bool, temperature: float, epsilon: float) -> Choosing:
+    if not temperature >= MIN_TEMPERATURE:
+        raise UserError(f"temperature {temperature}: must be at least {MIN_TEMPERATURE:g}; greedy is its limit")
+    if not 0 <= epsilon <= 1:
+        raise UserError(f"epsilon {epsilon}: a probability lies between 0 and 1")
+    return Choosing(greedy, temperature, epsilon)
+
+
+@contextlib.contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)

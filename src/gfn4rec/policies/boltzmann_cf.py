@@ -1,0 +1,57 @@
+"""Boltzmann CF: predicts the reward of an item, and samples slates from the softmax of the predictions."""
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from typing_extensions import override
+
+from gfn4rec.policies.backbone import Backbone, BackboneConfig
+from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
+from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.pointwise import PointwiseHead
+from gfn4rec.schema import Request, SlateBatch
+
+
+class BoltzmannCFConfig(BackboneConfig):
+    """Settings of Boltzmann CF."""
+
+    reward_temperature: float = Field(default=0.1, gt=0)
+    """Items are drawn from softmax(predicted reward / reward_temperature)."""
+
+
+class BoltzmannCF(Policy):
+    """Pointwise regression of the item reward; items are drawn without replacement."""
+
+    description: ClassVar = "regression of the item reward, sampled by softmax(reward / temperature)"
+    Config: ClassVar = BoltzmannCFConfig
+    config: BoltzmannCFConfig
+
+    def __init__(self, catalogue: Catalogue, config: BoltzmannCFConfig) -> None:
+        super().__init__(catalogue, config)
+        self.backbone = Backbone(catalogue, config)
+        self.head = PointwiseHead(config)
+
+    @override
+    def plan(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
+    ) -> Plan:
+        """The same scores at every step."""
+        state_BS, table_ND = self.backbone.encode(request)
+        query_BD = self.head.queries(state_BS) / self.config.reward_temperature
+        return Plan(candidates, candidates.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
+
+    @override
+    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+        """The predicted reward."""
+        with torch.no_grad():
+            return self.head.scores(*self.backbone.encode(request), slate_BK)
+
+    @override
+    def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
+        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        error_BK = self.head.scores(state_BS, table_ND, batch.slate_BK) - batch.item_reward_BK
+        loss = error_BK.square().mean()
+        return Loss(loss, {"squared_error": loss})

@@ -1,0 +1,83 @@
+"""The items a request may be answered with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gfn4rec.errors import UserError
+from gfn4rec.nn.scoring import Shelf
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Item ids in ascending order: one row for all requests, or a row for each. Shorter rows are padded with 0."""
+
+    item_BC: Tensor
+    num_padding_B: Tensor
+    is_catalogue: bool = False  # all items: a column is an id
+
+    @classmethod
+    def all_items(cls, num_items: int, device: torch.device) -> "Candidates":
+        """The whole catalogue."""
+        item_1N = torch.arange(num_items + 1, device=device)[None]
+        return cls(item_1N, torch.ones(1, dtype=torch.int64, device=device), is_catalogue=True)
+
+    @classmethod
+    def of_lists(cls, item_BC: Tensor) -> "Candidates":
+        """Lists of different items in any order, 0 for padding."""
+        item_BC = item_BC.sort(dim=1).values
+        return cls(item_BC, (item_BC == 0).sum(dim=1))
+
+    @classmethod
+    def of(
+        cls, ids: Tensor | Sequence[int] | Sequence[Sequence[int]], num_requests: int, num_items: int, slate_size: int
+    ) -> "Candidates":
+        """Ids for all requests alike, (C,), or for each, (B, C), as a user gives them."""
+        item_BC = torch.as_tensor(ids)
+        if item_BC.dim() == 1:
+            item_BC = item_BC[None]
+        if item_BC.dim() != 2 or len(item_BC) not in (1, num_requests) or item_BC.is_floating_point():
+            shape = tuple(item_BC.shape)
+            raise UserError(
+                f"candidates of shape {shape} do not fit {num_requests} requests; give item ids, (C,) or (B, C)"
+            )
+        made = cls.of_lists(item_BC.long())
+        item_BC = made.item_BC
+        unknown = item_BC[(item_BC < 0) | (item_BC > num_items)]
+        if len(unknown):
+            raise UserError(f"candidate {int(unknown[0])} is no item; ids run from 1 to {num_items}")
+        repeated = item_BC[:, 1:][(item_BC[:, 1:] == item_BC[:, :-1]) & (item_BC[:, 1:] > 0)]
+        if len(repeated):
+            raise UserError(f"candidate {int(repeated[0])} is there more than once")
+        fewest = item_BC.shape[1] - int(made.num_padding_B.max())
+        if fewest < slate_size:
+            raise UserError(f"a slate has {slate_size} items, but there are only {fewest} candidates")
+        return made
+
+    def columns(self, slate_BK: Tensor) -> Tensor:
+        """The columns of a slate's items; each must be a candidate."""
+        if self.is_catalogue:
+            column_BK, is_inside_BK = slate_BK, (slate_BK > 0) & (slate_BK < self.item_BC.shape[1])
+        else:
+            item_BC = self.item_BC.expand(len(slate_BK), -1).contiguous()
+            column_BK = torch.searchsorted(item_BC, slate_BK.contiguous()).clamp_(max=item_BC.shape[1] - 1)
+            is_inside_BK = (item_BC.gather(1, column_BK) == slate_BK) & (slate_BK > 0)
+        if not is_inside_BK.all():
+            request, place = (int(index) for index in torch.nonzero(~is_inside_BK)[0])
+            item = int(slate_BK[request, place])
+            raise UserError(f"item {item} of slate {request} is not among the candidates of its request")
+        return column_BK
+
+    def items(self, column_BK: Tensor) -> Tensor:
+        """The ids at some columns."""
+        return column_BK if self.is_catalogue else self.item_BC.expand(len(column_BK), -1).gather(1, column_BK)
+
+    def shelf(self, table_ND: Tensor, dtype: torch.dtype | None = None) -> Shelf:
+        """The candidates' vectors, from the vectors of all items."""
+        if self.is_catalogue:
+            return Shelf(table_ND, self.num_padding_B, dtype=dtype)
+        if len(self.item_BC) == 1:
+            return Shelf(table_ND[self.item_BC[0]], self.num_padding_B, dtype=dtype)
+        return Shelf(table_ND, self.num_padding_B, self.item_BC, dtype=dtype)

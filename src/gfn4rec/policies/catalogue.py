@@ -1,0 +1,40 @@
+"""What a policy must know of a data set: its sizes, its features, its rewards."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.schema import FeatureTensors
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Who asks, what can be shown, and what an answer is worth."""
+
+    num_users: int
+    num_items: int
+    slate_size: int
+    weight_R: Tensor  # reward of each behaviour
+    user_features: FeatureTensors
+    item_features: FeatureTensors
+    count_N: Tensor  # how often each item occurs in the training part of the log; column 0 is padding
+
+    @classmethod
+    def of(cls, data: SlateData) -> "Catalogue":
+        """The catalogue of a data set."""
+        return cls(
+            num_users=data.num_users,
+            num_items=data.num_items,
+            slate_size=data.slate_size,
+            weight_R=data.weight_R,
+            user_features=data.user_features,
+            item_features=data.item_features,
+            count_N=torch.bincount(data.item_at(data.training_rows()), minlength=data.num_items + 1),
+        )
+
+    def scale_reward(self, reward: Tensor) -> Tensor:
+        """Rewards as shares of what is attainable, in [0, 1]."""
+        least, most = float(self.weight_R.clamp(max=0).sum()), float(self.weight_R.clamp(min=0).sum())
+        return ((reward - least) / max(most - least, 1e-12)).clamp(0.0, 1.0)

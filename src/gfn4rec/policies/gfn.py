@@ -1,0 +1,48 @@
+"""GFN4Rec: writes a slate item by item, and learns a probability of slates that follows their reward."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from gfn4rec.policies.backbone import Backbone
+from gfn4rec.policies.base import Loss, Plan, Policy
+from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.flow_loss import FlowConfig, flow_loss
+from gfn4rec.policies.slate_network import SlateNetwork
+from gfn4rec.schema import Request, SlateBatch
+
+
+class GFNConfig(FlowConfig):
+    """Settings of GFN4Rec."""
+
+
+class GFN4Rec(Policy):
+    """The paper's method, over the whole catalogue or any candidates."""
+
+    description: ClassVar = "the paper's GFN4Rec, a generative flow network that writes the slate item by item"
+    Config: ClassVar = GFNConfig
+    config: GFNConfig
+
+    def __init__(self, catalogue: Catalogue, config: GFNConfig) -> None:
+        super().__init__(catalogue, config)
+        self.backbone = Backbone(catalogue, config)
+        self.network = SlateNetwork(
+            config.encoder, config.hidden_dims, catalogue.slate_size, config.scale, config.learn_scale
+        )
+
+    @override
+    def plan(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
+    ) -> Plan:
+        """Each step's query depends on the items before it."""
+        state_BS, table_ND = self.backbone.encode(request)
+        return self.network.plan(state_BS, table_ND, candidates, self.backbone.scoring_dtype)
+
+    @override
+    def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
+        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        candidates = self._candidates(None, batch.request)
+        return flow_loss(self.network, self.config, state_BS, table_ND, candidates, batch, self.backbone.scoring_dtype)

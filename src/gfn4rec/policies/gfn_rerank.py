@@ -1,0 +1,61 @@
+"""GFN4Rec as a re-ranker: it writes the slate from the list of an initial ranker."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from gfn4rec.policies.backbone import Backbone
+from gfn4rec.policies.base import Loss, Plan, Policy
+from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.flow_loss import FlowConfig, flow_loss
+from gfn4rec.policies.initial_ranker import InitialRanker, RankerConfig
+from gfn4rec.policies.slate_network import SlateNetwork
+from gfn4rec.schema import Request, SlateBatch
+
+
+class GFNRerankConfig(FlowConfig):
+    """Settings of the re-ranking GFN4Rec."""
+
+    ranker: RankerConfig = RankerConfig()
+    """The initial ranker."""
+
+
+class GFNRerank(Policy):
+    """The flow is over the slates of the ranker's list, a few dozen items instead of the catalogue."""
+
+    description: ClassVar = "GFN4Rec over the list of an initial ranker"
+    Config: ClassVar = GFNRerankConfig
+    config: GFNRerankConfig
+
+    def __init__(self, catalogue: Catalogue, config: GFNRerankConfig) -> None:
+        super().__init__(catalogue, config)
+        self.backbone = Backbone(catalogue, config)
+        self.ranker = InitialRanker(config, config.ranker)
+        self.network = SlateNetwork(
+            config.encoder, config.hidden_dims, catalogue.slate_size, config.scale, config.learn_scale
+        )
+
+    @override
+    def plan(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
+    ) -> Plan:
+        """Each step's query depends on the items before it; the list is the ranker's, with the given slate on it."""
+        state_BS, table_ND = self.backbone.encode(request)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, slate_BK)
+        return self.network.plan(state_BS, table_ND, shortlist, self.backbone.scoring_dtype)
+
+    @override
+    def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
+        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+
+        def flow() -> Loss:
+            shortlist = self.ranker.shortlist(state_BS, table_ND, self._candidates(None, batch.request), batch.slate_BK)
+            return flow_loss(
+                self.network, self.config, state_BS, table_ND, shortlist, batch, self.backbone.scoring_dtype
+            )
+
+        target_BK = self.catalogue.scale_reward(batch.item_reward_BK)
+        return self.ranker.staged_loss(state_BS, table_ND, batch.slate_BK, target_BK, generator, step, flow)

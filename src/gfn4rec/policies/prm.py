@@ -1,0 +1,113 @@
+"""PRM: a transformer re-ranks the list of an initial ranker, with personalised vectors of the items."""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from gfn4rec.nn.mlp import mlp
+from gfn4rec.nn.scoring import Shelf
+from gfn4rec.nn.transformer import TransformerLayer
+from gfn4rec.policies.backbone import Backbone, BackboneConfig
+from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
+from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.initial_ranker import InitialRanker, RankerConfig
+from gfn4rec.policies.losses import reward_cross_entropy
+from gfn4rec.schema import Request, SlateBatch
+
+
+class PRMConfig(BackboneConfig):
+    """Settings of PRM."""
+
+    ranker: RankerConfig = RankerConfig()
+    """The initial ranker."""
+    num_layers: int = Field(default=2, ge=1)
+    """Transformer layers of the re-ranker."""
+    pv_weight: float = Field(default=0.1, ge=0)
+    """Weight of the loss of the personalised vectors."""
+
+
+class PRM(Policy):
+    """Learns from lists in random order: an item's place must not tell whether it was shown."""
+
+    description: ClassVar = "a transformer re-ranks the list of an initial ranker, with personalised vectors"
+    Config: ClassVar = PRMConfig
+    config: PRMConfig
+
+    def __init__(self, catalogue: Catalogue, config: PRMConfig) -> None:
+        super().__init__(catalogue, config)
+        encoder = config.encoder
+        self.backbone = Backbone(catalogue, config)
+        self.ranker = InitialRanker(config, config.ranker)
+        self.personal = mlp(encoder.state_dim + encoder.dim, config.hidden_dims, encoder.dim)
+        self.personal_score = nn.Linear(encoder.dim, 1)
+        self.place = nn.Embedding(max(config.ranker.list_length, catalogue.slate_size), encoder.dim)
+        self.layers = nn.ModuleList(
+            TransformerLayer(encoder.dim, encoder.num_heads, encoder.feedforward_dim, encoder.dropout)
+            for _ in range(config.num_layers)
+        )
+        self.score = nn.Linear(encoder.dim, 1)
+        nn.init.normal_(self.place.weight, std=0.1)
+
+    @override
+    def plan(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
+    ) -> Plan:
+        """The same scores at every step, over the ranker's list in the ranker's order."""
+        state_BS, table_ND = self.backbone.encode(request)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, slate_BK)
+        ranking_BC = self.ranker.head.scores(state_BS, table_ND, shortlist.item_BC)
+        return self._plan(state_BS, table_ND, shortlist, _places(ranking_BC, shortlist))[0]
+
+    @override
+    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+        """The trained P(i|u): a softmax over the list that holds the slate."""
+        with torch.no_grad():
+            plan = self.plan(request, self._candidates(None, request), slate_BK)
+            return plan.log_probs(slate_BK, distinct=False).exp()
+
+    def _plan(self, state_BS: Tensor, table_ND: Tensor, shortlist: Candidates, place_BC: Tensor) -> tuple[Plan, Tensor]:
+        """How the list is re-ranked when its items stand at these places, and the personalised scores."""
+        item_BCD = F.embedding(shortlist.item_BC, table_ND)
+        state_BCS = state_BS[:, None].expand(-1, item_BCD.shape[1], -1)
+        personal_BCD = self.personal(torch.cat([state_BCS, item_BCD], dim=2))
+        token_BCD = item_BCD + personal_BCD + self.place(place_BC)
+        is_item_BC = shortlist.item_BC > 0
+        for layer in self.layers:
+            token_BCD = layer(token_BCD, is_item_BC[:, None, None, :])
+        # Each request has its own list of numbers: vectors of width 1, and the query 1.
+        row_BC = torch.arange(is_item_BC.numel(), device=state_BS.device).view_as(is_item_BC)
+        shelf = Shelf(self.score(token_BCD).flatten(0, 1), shortlist.num_padding_B, row_BC)
+        plan = Plan(shortlist, shelf, constant_queries(torch.ones_like(state_BS[:, :1])))
+        return plan, self.personal_score(personal_BCD)[:, :, 0]
+
+    @override
+    def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
+        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        target_BK = self.catalogue.scale_reward(batch.item_reward_BK)
+
+        def rerank() -> Loss:
+            candidates = self._candidates(None, batch.request)
+            shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, batch.slate_BK)
+            noise_BC = torch.rand(shortlist.item_BC.shape, generator=generator, device=state_BS.device)
+            plan, personal_BC = self._plan(state_BS, table_ND, shortlist, _places(noise_BC, shortlist))
+            log_prob_BK = plan.log_probs(batch.slate_BK, distinct=False)
+            shown_BK = personal_BC.gather(1, shortlist.columns(batch.slate_BK))
+            terms = {
+                "rerank": reward_cross_entropy(log_prob_BK, target_BK),
+                "personal": F.binary_cross_entropy_with_logits(shown_BK, target_BK),
+            }
+            return Loss(terms["rerank"] + self.config.pv_weight * terms["personal"], terms)
+
+        return self.ranker.staged_loss(state_BS, table_ND, batch.slate_BK, target_BK, generator, step, rerank)
+
+
+def _places(score_BC: Tensor, shortlist: Candidates) -> Tensor:
+    """The place of each item when the list is ordered by score, best first; padding stands last."""
+    order_BC = score_BC.masked_fill(shortlist.item_BC == 0, -torch.inf).argsort(dim=1, descending=True)
+    place_C = torch.arange(score_BC.shape[1], device=score_BC.device)
+    return torch.empty_like(order_BC).scatter_(1, order_BC, place_C.expand_as(order_BC))

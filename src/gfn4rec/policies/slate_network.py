@@ -1,0 +1,54 @@
+"""The two networks of GFN4Rec on top of the encoder: the item selection model, and the flow estimator."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gfn4rec.nn.mlp import mlp
+from gfn4rec.nn.request_encoder import RequestEncoderConfig
+from gfn4rec.policies.base import Plan
+from gfn4rec.policies.candidates import Candidates
+
+
+class SlateNetwork(nn.Module):
+    """Sees a request's state and the items chosen so far."""
+
+    def __init__(
+        self,
+        encoder: RequestEncoderConfig,
+        hidden_dims: tuple[int, ...],
+        slate_size: int,
+        scale: float,
+        learn_scale: bool,
+    ) -> None:
+        super().__init__()
+        width = encoder.state_dim + slate_size * encoder.dim
+        self.selection = nn.Sequential(mlp(width, hidden_dims, encoder.dim), nn.LayerNorm(encoder.dim))
+        self.flow = mlp(width, hidden_dims, 1)
+        self.log_scale = nn.Parameter(torch.tensor(scale).log(), requires_grad=learn_scale)
+
+    def prefixes(self, state_BS: Tensor, vector_BKD: Tensor, steps: range) -> Tensor:
+        """[state ; the vectors of the first t items ; zeros] for each step t, (B, T, width)."""
+        place_K = torch.arange(vector_BKD.shape[1], device=state_BS.device)
+        step_T = torch.arange(steps.start, steps.stop, device=state_BS.device)
+        is_chosen_TK = place_K < step_T[:, None]
+        chosen_BTX = torch.where(is_chosen_TK[:, :, None], vector_BKD[:, None], 0.0).flatten(2)
+        return torch.cat([state_BS[:, None].expand(-1, len(steps), -1), chosen_BTX], dim=2)
+
+    def queries(self, prefix_BTX: Tensor) -> Tensor:
+        """What the next item's vector is multiplied with, (B, T, D)."""
+        query_BTD: Tensor = self.log_scale.exp() * self.selection(prefix_BTX)
+        return query_BTD
+
+    def log_flows(self, prefix_BTX: Tensor) -> Tensor:
+        """log F(u, O^t), (B, T); of the empty prefix it is the root flow."""
+        log_flow_BT: Tensor = self.flow(prefix_BTX)[:, :, 0]
+        return log_flow_BT
+
+    def plan(self, state_BS: Tensor, table_ND: Tensor, candidates: Candidates, dtype: torch.dtype | None) -> Plan:
+        """Slates of the candidates, item by item."""
+
+        def queries(slate_BK: Tensor, steps: range) -> Tensor:
+            return self.queries(self.prefixes(state_BS, F.embedding(slate_BK, table_ND), steps))
+
+        return Plan(candidates, candidates.shelf(table_ND, dtype), queries)

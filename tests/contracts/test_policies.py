@@ -1,0 +1,241 @@
+"""What every policy promises; a newcomer to the table is covered unedited."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.errors import UserError
+from gfn4rec.nn.entity_encoder import EntityEncoder
+from gfn4rec.policies import POLICIES, build_policy
+from gfn4rec.policies.base import Policy
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.checkpoint import load_policy, save_policy
+from gfn4rec.schema import Proposal, Request
+from tests.small_catalogue import (
+    all_slates,
+    make_batch,
+    make_catalogue,
+    make_policy,
+    make_requests,
+    repeat_request,
+)
+
+ALL = list(POLICIES)
+LEARNED = [name for name, kind in POLICIES.items() if kind.is_learned]
+# All slates of Random are equally likely, so its greedy answer means nothing.
+OPINIONATED = [name for name in ALL if name != "random"]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def stirred(name: str, catalogue: Catalogue) -> Policy:
+    """A policy whose weights have all moved from where they began."""
+    policy = make_policy(name, catalogue)
+    with torch.no_grad():
+        for number, weight in enumerate(policy.parameters()):
+            weight.add_(0.3 * torch.randn(weight.shape, generator=generator(number)))
+        for encoder in (module for module in policy.modules() if isinstance(module, EntityEncoder)):
+            encoder.id_embedding.weight[0] = 0
+    return policy
+
+
+@pytest.fixture(params=ALL)
+def policy(request: pytest.FixtureRequest) -> Policy:
+    return stirred(request.param, make_catalogue(num_items=70))
+
+
+@pytest.fixture
+def requests(policy: Policy) -> Request:
+    return make_requests(policy.catalogue, 40)
+
+
+OWN_CANDIDATES = [sorted(range(1 + row % 30, 41 + row % 30 - row % 7)) + [0] * (row % 7) for row in range(40)]
+CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), "own": OWN_CANDIDATES}
+
+
+@pytest.mark.parametrize("candidates", CANDIDATES)
+@pytest.mark.parametrize(
+    "how", [{}, {"greedy": True}, {"temperature": 3.0}, {"epsilon": 0.5}, {"temperature": 0.2, "epsilon": 1.0}]
+)
+def test_slates_hold_different_candidates_and_their_own_log_probabilities(
+    policy: Policy, requests: Request, how: dict[str, float], candidates: str
+) -> None:
+    ids = CANDIDATES[candidates]
+    proposal = policy.recommend(requests, generator(), candidates=ids, **how)  # type: ignore[arg-type]
+    assert proposal.slate_BK.shape == (40, 3)
+    for row, slate in enumerate(proposal.slate_BK.tolist()):
+        allowed = range(1, 71) if ids is None else ids if candidates == "shared" else OWN_CANDIDATES[row]
+        assert len(set(slate)) == 3
+        assert set(slate) <= set(allowed) - {0}
+    scored = policy.log_probs(requests, proposal.slate_BK, ids, proposal.latent_BZ)
+    torch.testing.assert_close(scored, proposal.log_prob_BK, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_probabilities_of_all_slates_sum_to_one(name: str) -> None:
+    policy = stirred(name, make_catalogue())
+    for row in range(3):
+        for candidates in (None, [1, 2, 4, 6]):
+            slates = all_slates(candidates or range(1, 7), 3)
+            request = repeat_request(make_requests(policy.catalogue, 6), row, len(slates))
+            log_prob_BK = policy.log_probs(request, slates, candidates).detach()
+            assert float(log_prob_BK.sum(dim=1).exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_sampled_frequencies_match_the_probabilities(name: str) -> None:
+    policy, count = stirred(name, make_catalogue(num_items=4, slate_size=2)), 4000
+    slates = all_slates(range(1, 5), 2)
+    request = repeat_request(make_requests(policy.catalogue, 6), 4, count)
+    proposal = policy.recommend(request, generator(1))
+    expected = count * mean_probabilities(policy, request, slates, proposal)
+    found = (proposal.slate_BK[:, None] == slates).all(dim=2).sum(dim=0)
+    chi_square = float(((found - expected).square() / expected).sum())
+    assert chi_square < 37.4  # exceeded once in 10,000 times with 11 degrees of freedom
+
+
+def mean_probabilities(policy: Policy, request: Request, slates: Tensor, proposal: Proposal) -> Tensor:
+    """Of each slate, over the latents that were drawn."""
+    shares = []
+    for slate in slates:
+        log_prob_BK = policy.log_probs(request, slate.expand(len(request.user_B), -1), latent_BZ=proposal.latent_BZ)
+        shares.append(log_prob_BK.detach().sum(dim=1).exp().mean())
+    return torch.stack(shares)
+
+
+def test_the_same_seed_gives_the_same_slates(policy: Policy, requests: Request) -> None:
+    first, again, other = (policy.recommend(requests, generator(seed)) for seed in (1, 1, 2))
+    assert first.slate_BK.tolist() == again.slate_BK.tolist()
+    assert first.slate_BK.tolist() != other.slate_BK.tolist()
+
+
+def test_nothing_is_drawn_from_the_global_generator(policy: Policy, requests: Request) -> None:
+    before = torch.random.get_rng_state()
+    policy.recommend(requests, generator())
+    policy.loss(make_batch(policy.catalogue, 8), generator())
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("name", OPINIONATED)
+def test_temperature_to_zero_tends_to_greedy(name: str) -> None:
+    policy = stirred(name, make_catalogue(num_items=70))
+    requests = make_requests(policy.catalogue, 40)
+    greedy = policy.recommend(requests, greedy=True).slate_BK
+    agreement = [
+        float((policy.recommend(requests, generator(), temperature=t).slate_BK == greedy).float().mean())
+        for t in (1.0, 0.1, 1e-6)
+    ]
+    assert agreement[0] < agreement[2] == 1
+    assert agreement[0] <= agreement[1]
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("reward", [0.0, -1.0, -1e4, 1e4])
+@pytest.mark.parametrize("step", [0, None])
+def test_gradients_are_finite(name: str, reward: float, step: int | None) -> None:
+    """Whatever the reward; the histories of the batch are empty, full, and between."""
+    policy = make_policy(name, make_catalogue(num_items=70, weights=(1.0, -1.0)))
+    policy.loss(make_batch(policy.catalogue, 12, reward=reward), generator(), step).loss.backward()
+    gradients = [weight.grad for weight in policy.parameters() if weight.grad is not None]
+    assert len(gradients) > 10
+    for gradient in gradients:
+        assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_every_weight_learns(name: str) -> None:
+    settings = {"objective": "db"} if "gfn" in name else {}
+    policy = make_policy(name, make_catalogue(num_items=70), settings)
+    loss = policy.loss(make_batch(policy.catalogue, 12), generator())
+    loss.loss.backward()
+    idle = {name for name, weight in policy.named_parameters() if weight.requires_grad and weight.grad is None}
+    assert idle == set()
+    assert all(not value.requires_grad and value.dim() == 0 for value in loss.terms.values())
+
+
+@pytest.mark.parametrize("name", OPINIONATED)
+def test_permuting_the_catalogue_permutes_the_answers(name: str) -> None:
+    catalogue = make_catalogue(num_items=70)
+    first, second = stirred(name, catalogue), make_policy(name, catalogue)
+    new_id = torch.cat([torch.zeros(1, dtype=torch.int64), torch.randperm(70, generator=generator()) + 1])
+    weights = first.state_dict()
+    for key in weights:
+        if "items.id_embedding" in key or key.endswith("_N"):
+            moved = torch.empty_like(weights[key])
+            moved[new_id] = weights[key]
+            weights[key] = moved
+    second.load_state_dict(weights)
+    request = make_requests(catalogue, 40)
+    renamed = dataclasses.replace(request, history_BH=new_id[request.history_BH])
+    slate_BK = first.recommend(request, generator()).slate_BK
+    torch.testing.assert_close(
+        second.log_probs(renamed, new_id[slate_BK]), first.log_probs(request, slate_BK), atol=1e-5, rtol=1e-5
+    )
+    greedy = first.recommend(request, greedy=True).slate_BK
+    assert second.recommend(renamed, greedy=True).slate_BK.tolist() == new_id[greedy].tolist()
+
+
+def test_slates_do_not_depend_on_who_else_asks(policy: Policy, requests: Request) -> None:
+    alone = Request(requests.user_B[:1], requests.history_BH[:1], requests.response_BHR[:1])
+    together = policy.recommend(requests, greedy=True)
+    torch.testing.assert_close(
+        policy.recommend(alone, greedy=True).log_prob_BK, together.log_prob_BK[:1], atol=1e-5, rtol=1e-5
+    )
+    assert policy.relevance(requests, together.slate_BK).shape == (40, 3)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_loaded_policy_gives_the_same_slates(name: str, data: SlateData, tmp_path: Path) -> None:
+    policy = build_policy(name, Catalogue.of(data), seed=3)
+    request = data.requests(torch.arange(0, 40))
+    expected = policy.recommend(request, generator())
+    save_policy(tmp_path / "policy", policy, data)
+    loaded = load_policy(tmp_path / "policy", data)
+    assert type(loaded) is type(policy)
+    assert loaded.config == policy.config
+    found = loaded.recommend(request, generator())
+    assert found.slate_BK.tolist() == expected.slate_BK.tolist()
+    assert torch.equal(found.log_prob_BK, expected.log_prob_BK)
+
+
+BAD: list[tuple[Callable[[Policy, Request], object], str]] = [
+    (lambda p, r: p.recommend(r, generator(), candidates=[1, 2]), "a slate has 3 items, but there are only 2"),
+    (lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 0, 0]] * 40), "there are only 2 candidates"),
+    (lambda p, r: p.recommend(r, generator(), candidates=[1, 2, 2, 3]), "candidate 2 is there more than once"),
+    (lambda p, r: p.recommend(r, generator(), candidates=[1, 2, 71]), "candidate 71 is no item; ids run from 1 to 70"),
+    (lambda p, r: p.recommend(r, generator(), candidates=[-1, 2, 3]), "candidate -1 is no item"),
+    (lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 3]] * 7), "do not fit 40 requests"),
+    (lambda p, r: p.recommend(r, generator(), temperature=0.0), "temperature 0.0: must be at least"),
+    (lambda p, r: p.recommend(r, generator(), temperature=-1.0), "temperature -1.0: must be at least"),
+    (lambda p, r: p.recommend(r, generator(), temperature=math.nan), "temperature nan: must be at least"),
+    (lambda p, r: p.recommend(r, generator(), epsilon=1.5), "epsilon 1.5: a probability lies between"),
+    (lambda p, r: p.recommend(r), "sampling needs a generator"),
+    (lambda p, r: p.log_probs(r, torch.full((40, 3), 71)), "item 71 of slate 0 is not among the candidates"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40)), "item 0 of slate 0 is not among the candidates"),
+    (
+        lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 7]] * 40), candidates=[4, 5, 6]),
+        "item 7 of slate 0 is not among the candidates",
+    ),
+    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6]] * 40)), "slates of 2 items, but the policy shows 3"),
+    (
+        lambda p, _: p.loss(make_batch(p.catalogue, 4, reward=math.nan), generator()),
+        "slate 0 .* not a finite number",
+    ),
+]
+
+
+@pytest.mark.parametrize(("action", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_input_is_told_in_one_line(
+    policy: Policy, requests: Request, action: Callable[[Policy, Request], object], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        action(policy, requests)
+    assert "\n" not in str(caught.value)

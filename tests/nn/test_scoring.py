@@ -1,0 +1,122 @@
+"""Blocks of scores give what whole matrices give: values and gradients."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gfn4rec.nn.scoring import GROUP_COLUMNS, Shelf, step_log_probs
+
+B, K, D = 3, 4, 5
+
+
+def make_shelf(num_rows: int, own_lists: bool, block_scores: int, dtype: torch.dtype = torch.float64) -> Shelf:
+    generator = torch.Generator().manual_seed(0)
+    vector_ND = torch.randn(num_rows, D, generator=generator, dtype=dtype)
+    if not own_lists:
+        return Shelf(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=block_scores)
+    row_BC = torch.stack([torch.randperm(num_rows, generator=generator)[: num_rows // 2] for _ in range(B)])
+    return Shelf(vector_ND, torch.tensor([0, 2, 5]), row_BC, block_scores=block_scores)
+
+
+def make_queries(dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(B, K, D, generator=torch.Generator().manual_seed(1), dtype=dtype)
+
+
+def plain_log_probs(query_BKD: Tensor, shelf: Shelf, column_BK: Tensor, distinct: bool = True) -> Tensor:
+    """The whole matrix, row by row, as one would write it down."""
+    rows = []
+    for b in range(B):
+        vector_CD = shelf.vector_ND if shelf.row_BC is None else shelf.vector_ND[shelf.row_BC[b]]
+        num_padding = int(shelf.num_padding_B[b if len(shelf.num_padding_B) > 1 else 0])
+        for k in range(K):
+            closed = set(range(num_padding)) | (set(column_BK[b, :k].tolist()) if distinct else set())
+            open_columns = [c for c in range(len(vector_CD)) if c not in closed]
+            score = vector_CD[open_columns] @ query_BKD[b, k]
+            rows.append(score.log_softmax(dim=0)[open_columns.index(int(column_BK[b, k]))])
+    return torch.stack(rows).view(B, K)
+
+
+COLUMNS = torch.tensor([[7, 300, 8, 255], [256, 6, 9, 10], [299, 5, 511, 20]])
+
+
+@pytest.mark.parametrize("own_lists", [False, True])
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("block_scores", [1, 2**30])
+def test_log_probs_and_gradients_equal_the_plain_softmax(own_lists: bool, distinct: bool, block_scores: int) -> None:
+    shelf = make_shelf(1100, own_lists, block_scores)
+    query_BKD = make_queries().requires_grad_()
+    shelf.vector_ND.requires_grad_()
+    weight_BK = torch.rand(B, K, dtype=torch.float64)
+
+    ours_BK = step_log_probs(query_BKD, shelf, COLUMNS, distinct)
+    ours = torch.autograd.grad((ours_BK * weight_BK).sum(), [query_BKD, shelf.vector_ND])
+    plain_BK = plain_log_probs(query_BKD, shelf, COLUMNS, distinct)
+    plain = torch.autograd.grad((plain_BK * weight_BK).sum(), [query_BKD, shelf.vector_ND])
+
+    torch.testing.assert_close(ours_BK, plain_BK, atol=1e-10, rtol=0)
+    for our_gradient, plain_gradient in zip(ours, plain, strict=True):
+        torch.testing.assert_close(our_gradient, plain_gradient, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("own_lists", [False, True])
+def test_chunked_and_unchunked_agree_in_single_precision(own_lists: bool) -> None:
+    results = []
+    for block_scores in (1, 2**30):
+        shelf = make_shelf(1100, own_lists, block_scores, torch.float32)
+        query_BKD = make_queries(torch.float32).requires_grad_()
+        shelf.vector_ND.requires_grad_()
+        log_prob_BK = step_log_probs(query_BKD, shelf, COLUMNS)
+        gradients = torch.autograd.grad(log_prob_BK.sum(), [query_BKD, shelf.vector_ND])
+        results.append((log_prob_BK, *gradients))
+    for chunked, whole in zip(*results, strict=True):
+        torch.testing.assert_close(chunked, whole, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("own_lists", [False, True])
+def test_gradcheck(own_lists: bool) -> None:
+    shelf = make_shelf(2 * GROUP_COLUMNS + 20, own_lists, block_scores=1)
+    column_BK = torch.tensor([[7, 200, 8, 12], [20, 6, 9, 10], [255, 5, 11, 20]])
+
+    def log_probs(query_BKD: Tensor, vector_ND: Tensor) -> Tensor:
+        return step_log_probs(query_BKD, Shelf(vector_ND, shelf.num_padding_B, shelf.row_BC, block_scores=1), column_BK)
+
+    assert torch.autograd.gradcheck(
+        log_probs, (make_queries().requires_grad_(), shelf.vector_ND.requires_grad_()), fast_mode=True
+    )
+
+
+def test_scores_far_apart_give_finite_values_and_gradients() -> None:
+    shelf = make_shelf(600, own_lists=False, block_scores=1, dtype=torch.float32)
+    query_BKD = (1e4 * make_queries(torch.float32)).requires_grad_()
+    log_prob_BK = step_log_probs(query_BKD, shelf, COLUMNS)
+    (gradient,) = torch.autograd.grad(log_prob_BK.sum(), [query_BKD])
+    assert torch.isfinite(log_prob_BK).all()
+    assert torch.isfinite(gradient).all()
+
+
+def test_blocks_hold_no_more_than_the_budget() -> None:
+    """The largest tensor of a pass over a shared list is a block, not the whole matrix."""
+    sizes = []
+
+    class Watched(Shelf):
+        def scores(self, query_BTD: Tensor, start: int, stop: int) -> Tensor:
+            sizes.append((stop - start) * B * K)
+            return super().scores(query_BTD, start, stop)
+
+    vector_ND = torch.randn(5000, D)
+    shelf = Watched(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=2 * GROUP_COLUMNS * B * K)
+    step_log_probs(make_queries(torch.float32), shelf, COLUMNS)
+    assert max(sizes) == 2 * GROUP_COLUMNS * B * K
+    assert sum(sizes) == 5000 * B * K
+
+
+def test_bfloat16_moves_log_probabilities_by_little() -> None:
+    """Products of 8 bits: an error of one part in 256 of the score, on both sides of the difference."""
+    generator = torch.Generator().manual_seed(2)
+    vector_ND = torch.nn.functional.layer_norm(torch.randn(1000, 32, generator=generator), (32,))
+    query_BKD = torch.nn.functional.layer_norm(torch.randn(B, K, 32, generator=generator), (32,))
+    padding = torch.ones(1, dtype=torch.int64)
+    exact_BK = step_log_probs(query_BKD, Shelf(vector_ND, padding), COLUMNS)
+    rough_BK = step_log_probs(query_BKD, Shelf(vector_ND, padding, dtype=torch.bfloat16), COLUMNS)
+    most = float((exact_BK - rough_BK).abs().max())
+    assert 1e-5 < most < 0.1

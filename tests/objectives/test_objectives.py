@@ -1,0 +1,56 @@
+"""Residuals, penalties and the reward transform, against numbers worked out by hand."""
+
+import math
+
+import pytest
+import torch
+
+from gfn4rec.objectives.detailed_balance import detailed_balance
+from gfn4rec.objectives.flow import FlowBatch, log_reward, shift_probability
+from gfn4rec.objectives.penalty import huber, square
+from gfn4rec.objectives.trajectory_balance import trajectory_balance
+
+
+def log(*values: float) -> torch.Tensor:
+    return torch.tensor(values).log()
+
+
+def test_trajectory_balance_by_hand() -> None:
+    flow = FlowBatch(log(6.0)[:, None], log(0.5, 0.25)[None], log(3.0), log_b_z=math.log(2))
+    # 2 * 6 * 0.5 * 0.25 = 1.5, half of the reward
+    assert float(trajectory_balance(flow)["trajectory"]) == pytest.approx(math.log(0.5))
+
+
+def test_detailed_balance_by_hand() -> None:
+    flow = FlowBatch(log(6.0, 3.0, 1.0)[None], log(0.5, 0.25)[None], log(3.0), log_b_z=math.log(4))
+    residuals = detailed_balance(flow)
+    # b_z ** (1 / 2) = 2: 2 * 6 * 0.5 / 3 and 2 * 3 * 0.25 / 1 at the steps, 1 / 3 at the leaf
+    torch.testing.assert_close(residuals["step"], log(2.0, 1.5)[None])
+    torch.testing.assert_close(residuals["leaf"], log(1 / 3))
+
+
+def test_a_reward_below_zero_counts_as_none() -> None:
+    torch.testing.assert_close(log_reward(torch.tensor([-5.0, 0.0, 1.5]), 0.5), log(0.5, 0.5, 2.0))
+
+
+def test_probability_shift() -> None:
+    torch.testing.assert_close(shift_probability(log(0.2, 0.5)[None], 0.3), log(0.5, 0.8)[None])
+
+
+def test_no_shift_keeps_a_probability_too_small_to_be_written_down() -> None:
+    tiny = torch.tensor([[-500.0]])
+    assert float(shift_probability(tiny, 0.0)) == -500.0
+
+
+def test_the_shift_weights_a_step_by_its_share() -> None:
+    """d log(P + b) / d log P = P / (P + b)."""
+    log_prob = log(0.2)[None].requires_grad_()
+    shift_probability(log_prob, 0.3).sum().backward()
+    assert log_prob.grad is not None
+    assert float(log_prob.grad) == pytest.approx(0.4)
+
+
+def test_penalties() -> None:
+    residual = torch.tensor([-3.0, -0.5, 0.0, 1.0, 2.0])
+    torch.testing.assert_close(square(residual), torch.tensor([9.0, 0.25, 0.0, 1.0, 4.0]))
+    torch.testing.assert_close(huber(residual), torch.tensor([5.0, 0.25, 0.0, 1.0, 3.0]))

@@ -1,0 +1,154 @@
+"""GFN4Rec beyond what every policy promises."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from gfn4rec.errors import UserError
+from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.gfn import GFN4Rec
+from gfn4rec.policies.gfn_rerank import GFNRerank
+from tests.small_catalogue import SMALL_ENCODER, make_batch, make_catalogue, make_policy, make_requests
+
+
+def first_step_entropy(scale: float) -> float:
+    """Mean over requests, as a share of the uniform policy's, with the paper's sizes."""
+    catalogue = make_catalogue(num_users=50, num_items=1000, slate_size=6)
+    policy = make_policy("gfn", catalogue, scale=scale, encoder={}, hidden_dims=(128,))
+    with torch.no_grad():
+        plan = policy.plan(make_requests(catalogue, 64), Candidates.all_items(1000, torch.device("cpu")))
+        query_B1D = plan.queries(torch.zeros(64, 6, dtype=torch.int64), range(1))
+        log_prob_BN = plan.shelf.scores(query_B1D, 1, 1001)[:, 0].log_softmax(dim=1)
+    return float(-(log_prob_BN.exp() * log_prob_BN).sum(dim=1).mean()) / math.log(1000)
+
+
+def test_entropy_of_the_untrained_policy() -> None:
+    """The paper's scale of 1 begins with a sharp policy; 1 / sqrt(D) begins near the uniform one."""
+    assert first_step_entropy(1.0) == pytest.approx(0.36, abs=0.03)
+    assert first_step_entropy(32**-0.5) == pytest.approx(0.94, abs=0.03)
+
+
+def test_a_step_sees_earlier_items_only() -> None:
+    policy = make_policy("gfn", make_catalogue())
+    request = make_requests(policy.catalogue, 4)
+    one, other = torch.tensor([[1, 2, 3]] * 4), torch.tensor([[1, 2, 4]] * 4)
+    with torch.no_grad():
+        assert torch.equal(policy.log_probs(request, one)[:, :2], policy.log_probs(request, other)[:, :2])
+        order = policy.log_probs(request, torch.tensor([[2, 1, 3]] * 4))
+        assert not torch.allclose(policy.log_probs(request, one)[:, 2], order[:, 2])
+
+
+def test_the_flow_of_a_prefix_sees_the_prefix_alone() -> None:
+    policy = make_policy("gfn", make_catalogue())
+    assert isinstance(policy, GFN4Rec)
+    with torch.no_grad():
+        state_BS, table_ND = policy.backbone.encode(make_requests(policy.catalogue, 1))
+        flows = [
+            policy.network.log_flows(policy.network.prefixes(state_BS, table_ND[torch.tensor([slate])], range(4)))[0]
+            for slate in ([1, 2, 3], [1, 2, 4], [2, 5, 6])
+        ]
+    assert flows[0][:3].tolist() == flows[1][:3].tolist()
+    assert flows[0][3] != flows[1][3]
+    assert flows[0][0] == flows[2][0]
+    assert flows[0][1] != flows[2][1]
+
+
+def test_the_loss_is_the_sum_of_its_parts() -> None:
+    policy = make_policy("gfn", make_catalogue(), objective="db")
+    loss = policy.loss(make_batch(policy.catalogue, 10), torch.Generator().manual_seed(0))
+    assert float(loss.loss.detach()) == pytest.approx(float(loss.terms["step"] + loss.terms["leaf"]))
+
+
+def test_items_are_encoded_once_per_change_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make_policy("gfn", make_catalogue())
+    assert isinstance(policy, GFN4Rec)
+    items, calls = policy.backbone.encoder.items, []
+    encode = items.table
+
+    def counted() -> torch.Tensor:
+        calls.append(1)
+        return encode()
+
+    monkeypatch.setattr(items, "table", counted)
+    request, generator = make_requests(policy.catalogue, 4), torch.Generator().manual_seed(0)
+    for _ in range(3):
+        policy.recommend(request, generator)
+    assert len(calls) == 1
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.1)
+    policy.loss(make_batch(policy.catalogue, 4), generator).loss.backward()
+    optimizer.step()
+    assert len(calls) == 2
+    before = policy.recommend(request, greedy=True).log_prob_BK
+    assert len(calls) == 3
+    policy.load_state_dict({name: weight.clone().add_(0.1) for name, weight in policy.state_dict().items()})
+    assert not torch.equal(policy.recommend(request, greedy=True).log_prob_BK, before)
+    assert len(calls) == 4
+
+
+def test_dropout_is_off_when_nothing_is_learned() -> None:
+    policy = make_policy("gfn", make_catalogue(), encoder={**SMALL_ENCODER, "dropout": 0.5})
+    request = make_requests(policy.catalogue, 8)
+    policy.train()
+    first, second = (policy.recommend(request, greedy=True).log_prob_BK for _ in range(2))
+    assert torch.equal(first, second)
+    assert policy.training
+
+
+def test_some_users_are_hidden_while_learning() -> None:
+    policy = make_policy("gfn", make_catalogue(num_users=30), unknown_user_share=0.25)
+    assert isinstance(policy, GFN4Rec)
+    request = dataclasses.replace(make_requests(policy.catalogue, 4000), user_B=torch.arange(4000) % 30 + 1)
+    hidden = policy.backbone.hide_users(request, torch.Generator().manual_seed(0))
+    assert float((hidden.user_B == 0).float().mean()) == pytest.approx(0.25, abs=0.03)
+    assert torch.equal(hidden.user_B[hidden.user_B > 0], request.user_B[hidden.user_B > 0])
+
+
+def test_the_scale_multiplies_the_scores() -> None:
+    catalogue = make_catalogue(num_items=2, slate_size=1)
+    request, slates = make_requests(catalogue, 5), torch.tensor([[1]] * 5)
+    odds = []
+    for scale in (1.0, 3.0):
+        prob = make_policy("gfn", catalogue, scale=scale).log_probs(request, slates).detach().double().exp()
+        odds.append((prob / (1 - prob)).log())
+    torch.testing.assert_close(odds[1], 3 * odds[0], atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"b_r": 0.0}, "b_r: Input should be greater than 0"),
+        ({"b_f": -0.1}, "b_f: Input should be greater than or equal to 0"),
+        ({"b_z": 0.0}, "b_z: Input should be greater than 0"),
+        ({"objective": "bd"}, "objective: no such objective, choose from tb, db, got 'bd'"),
+        ({"penalty": "sqare"}, "penalty: no such penalty, did you mean 'square'?"),
+        ({"hiden_dims": [3]}, "unknown key 'hiden_dims'; did you mean 'hidden_dims'?"),
+        ({"encoder": {"dimm": 3}}, "unknown key 'encoder.dimm'; did you mean 'dim'?"),
+    ],
+)
+def test_bad_settings_are_told_in_one_line(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make_policy("gfn", make_catalogue(), settings)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_policy_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="no policy 'gnf'; did you mean 'gfn'?"):
+        make_policy("gnf", make_catalogue())
+
+
+def test_the_reranker_shows_its_list_only_and_learns_in_two_stages() -> None:
+    policy = make_policy("gfn-rerank", make_catalogue(num_items=70), ranker={"list_length": 5, "first_steps": 10})
+    assert isinstance(policy, GFNRerank)
+    request, generator = make_requests(policy.catalogue, 30), torch.Generator().manual_seed(0)
+    state_BS, table_ND = policy.backbone.encode(request)
+    best_BC = (table_ND[1:] @ policy.ranker.head.queries(state_BS).T).T.topk(5, dim=1).indices + 1
+    for _ in range(5):
+        slate_BK = policy.recommend(request, generator, epsilon=0.5).slate_BK
+        assert (slate_BK[:, :, None] == best_BC[:, None, :]).any(dim=2).all()
+    batch = make_batch(policy.catalogue, 10)
+    assert set(policy.loss(batch, generator, step=9).terms) == {"ranker"}
+    assert set(policy.loss(batch, generator, step=10).terms) == {"ranker", "trajectory", "log_root_flow", "log_prob"}
+    alone = make_policy("gfn-rerank", policy.catalogue, ranker={"learn_jointly": False, "first_steps": 10})
+    assert "ranker" not in alone.loss(batch, generator).terms
