@@ -69,14 +69,17 @@ class RequestEncoder(nn.Module):
         """The states of requests, (B, state_dim). Of a longer history the latest L events count."""
         length = self.config.history_length
         request = Request(request.user_B, request.history_BH[:, -length:], request.response_BHR[:, -length:])
-        token_BTD, mask = self._tokens(request, item_table_ND)
-        for number, layer in enumerate(self.layers, start=1):
-            token_BTD = layer(token_BTD, mask, last_only=number == len(self.layers))
-        return self._states(token_BTD[:, 0], self.users(request.user_B))
+        token_BTD, is_key_BT = self._tokens(request, item_table_ND)
+        *layers, last_layer = self.layers
+        mask = _causal_mask(is_key_BT) if layers else None
+        for layer in layers:
+            token_BTD = layer(token_BTD, mask)
+        return self._states(last_layer.last(token_BTD, is_key_BT), self.users(request.user_B))  # type: ignore[operator]
 
     def prefixes(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
         """The state before each event and after the last one, (B, H + 1, state_dim): position t has seen t columns."""
-        token_BTD, mask = self._tokens(request, item_table_ND)
+        token_BTD, is_key_BT = self._tokens(request, item_table_ND)
+        mask = _causal_mask(is_key_BT)
         for layer in self.layers:
             token_BTD = layer(token_BTD, mask)
         user_BTD = self.users(request.user_B)[:, None].expand(-1, token_BTD.shape[1], -1)
@@ -92,10 +95,15 @@ class RequestEncoder(nn.Module):
         event_BHD = torch.where(is_event_BH[:, :, None], event_BHD, self.start)
         start_B1D = self.start.expand(len(history_BH), 1, -1)
         token_BTD = self.dropout(torch.cat([start_B1D, event_BHD], dim=1))
-        is_key_BT = F.pad(is_event_BH, (1, 0), value=True)
-        causal_TT = torch.ones(token_BTD.shape[1], token_BTD.shape[1], dtype=torch.bool, device=token_BTD.device).tril()
-        return token_BTD, is_key_BT[:, None, None, :] & causal_TT
+        return token_BTD, F.pad(is_event_BH, (1, 0), value=True)
 
     def _states(self, history: Tensor, profile: Tensor) -> Tensor:
         state: Tensor = self.state(torch.cat([history, profile], dim=-1))
         return state
+
+
+def _causal_mask(is_key_BT: Tensor) -> Tensor:
+    """Where each position attends: to itself and to the keys before it, (B, 1, T, T)."""
+    length = is_key_BT.shape[1]
+    causal_TT = torch.ones(length, length, dtype=torch.bool, device=is_key_BT.device).tril()
+    return is_key_BT[:, None, None, :] & causal_TT

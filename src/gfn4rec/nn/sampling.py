@@ -8,6 +8,8 @@ from torch import Tensor
 
 from gfn4rec.nn.scoring import GROUP_COLUMNS, Shelf, Taken, score_blocks
 
+_TINY = 1e-300  # keeps a division by 0 from being one, where its result is not used
+
 
 @dataclass(frozen=True)
 class Choosing:
@@ -25,14 +27,19 @@ def choose(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, 
     else. The list is looked at in two levels, groups of columns and the columns of one group.
     """
     query_B1D = query_BD[:, None]
-    log_sum_B, weight_BG = _group_weights(query_B1D, shelf, taken_BX, how)
     is_explorer_B = uniform_B < how.epsilon
-    explorer_B = _uniform_column(shelf, taken_BX, (uniform_B / max(how.epsilon, 1e-300)).clamp_(max=1.0))
-    uniform_B = ((uniform_B - how.epsilon) / max(1 - how.epsilon, 1e-300)).clamp_(min=0.0)
-    group_B, uniform_B = _pick(weight_BG, uniform_B, how.greedy)
-    score_BG = _group_scores(query_B1D, shelf, taken_BX, group_B)
-    place_B, _ = _pick(score_BG if how.greedy else score_BG / how.temperature, uniform_B, how.greedy)
-    column_B = torch.where(is_explorer_B, explorer_B, group_B * GROUP_COLUMNS + place_B)
+    chooser_B = ((uniform_B - how.epsilon) / max(1 - how.epsilon, _TINY)).clamp_(min=0.0)
+    log_sum_B, weight_BG, scores = _group_weights(query_B1D, shelf, taken_BX, how)
+    group_B, chooser_B = _pick(weight_BG, chooser_B, how.greedy)
+    if scores is None:
+        score_BG = _group_scores(query_B1D, shelf, taken_BX, group_B)
+    else:
+        score_BG = scores.take_along_dim(group_B[:, None, None], dim=1)[:, 0]
+    place_B, _ = _pick(score_BG if how.greedy else score_BG / how.temperature, chooser_B, how.greedy)
+    column_B = group_B * GROUP_COLUMNS + place_B
+    if how.epsilon > 0:
+        explorer_B = _uniform_column(shelf, taken_BX, (uniform_B / how.epsilon).clamp_(max=1.0))
+        column_B = torch.where(is_explorer_B, explorer_B, column_B)
     return column_B, shelf.score_at(query_B1D, column_B[:, None])[:, 0] - log_sum_B
 
 
@@ -47,8 +54,12 @@ def top_columns(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, count: int) ->
     return torch.cat(columns, dim=1).gather(1, order_BC)
 
 
-def _group_weights(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, how: Choosing) -> tuple[Tensor, Tensor]:
-    """The log-sum-exp of each request's scores, and the logarithm of the weight of each group of columns."""
+def _group_weights(
+    query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, how: Choosing
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The log-sum-exp of each request's scores, the logarithm of the weight of each group of columns, and the scores by
+    group if they are one block: then they need not be computed anew.
+    """
     log_sums, weights = [], []
     for _, score_B1c in score_blocks(query_B1D, shelf, Taken.by_all(taken_BX)):
         score_Bc = score_B1c[:, 0]
@@ -59,7 +70,8 @@ def _group_weights(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, how: Choos
             weights.append(score_BGc.amax(dim=2))
         else:
             weights.append(log_sums[-1] if how.temperature == 1 else (score_BGc / how.temperature).logsumexp(dim=2))
-    return torch.cat(log_sums, dim=1).logsumexp(dim=1), torch.cat(weights, dim=1)
+    log_sum_B = torch.cat(log_sums, dim=1).logsumexp(dim=1)
+    return log_sum_B, torch.cat(weights, dim=1), score_BGc if len(weights) == 1 else None
 
 
 def _group_scores(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, group_B: Tensor) -> Tensor:

@@ -88,6 +88,8 @@ def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterat
     """The first column and the scores of each block of columns; padding and taken columns have -inf."""
     num_columns, width = shelf.num_columns, _block_width(query_BTD, shelf)
     starts = list(range(0, num_columns, width))
+    if taken is not None and not len(taken.column_P):
+        taken = None
     if taken is not None:
         edges = torch.searchsorted(
             taken.column_P, torch.tensor([*starts, num_columns], device=query_BTD.device)
