@@ -20,7 +20,7 @@ def first_step_entropy(scale: float) -> float:
     with torch.no_grad():
         plan = policy.plan(make_requests(catalogue, 64), Candidates.all_items(1000, torch.device("cpu")))
         query_B1D = plan.queries(torch.zeros(64, 6, dtype=torch.int64), range(1))
-        log_prob_BN = plan.shelf.scores(query_B1D, 1, 1001)[:, 0].log_softmax(dim=1)
+        log_prob_BN = plan.shelf.scores(query_B1D, 1, 1001, torch.empty(64 * 1000))[:, 0].log_softmax(dim=1)
     return float(-(log_prob_BN.exp() * log_prob_BN).sum(dim=1).mean()) / math.log(1000)
 
 

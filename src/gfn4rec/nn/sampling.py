@@ -60,18 +60,33 @@ def _group_weights(
     """The log-sum-exp of each request's scores, the logarithm of the weight of each group of columns, and the scores by
     group if they are one block: then they need not be computed anew.
     """
-    log_sums, weights = [], []
+    log_sums, weights, scratch = [], [], None
     for _, score_B1c in score_blocks(query_B1D, shelf, Taken.by_all(taken_BX)):
-        score_Bc = score_B1c[:, 0]
-        missing = -score_Bc.shape[1] % GROUP_COLUMNS
-        score_BGc = F.pad(score_Bc, (0, missing), value=-torch.inf).unflatten(1, (-1, GROUP_COLUMNS))
-        log_sums.append(score_BGc.logsumexp(dim=2))
+        score_Bc, missing = score_B1c[:, 0], -score_B1c.shape[2] % GROUP_COLUMNS
+        if missing:
+            score_Bc = F.pad(score_Bc, (0, missing), value=-torch.inf)
+        score_BGc = score_Bc.unflatten(1, (-1, GROUP_COLUMNS))
+        scratch = torch.empty_like(score_BGc) if scratch is None else scratch.flatten()[: score_BGc.numel()]
+        scratch = scratch.view_as(score_BGc)
+        most_BG = score_BGc.amax(dim=2)
+        log_sums.append(_log_sum_exp(score_BGc, most_BG, 1.0, scratch))
         if how.greedy:
-            weights.append(score_BGc.amax(dim=2))
+            weights.append(most_BG)
+        elif how.temperature == 1:
+            weights.append(log_sums[-1])
         else:
-            weights.append(log_sums[-1] if how.temperature == 1 else (score_BGc / how.temperature).logsumexp(dim=2))
+            weights.append(_log_sum_exp(score_BGc, most_BG, how.temperature, scratch))
     log_sum_B = torch.cat(log_sums, dim=1).logsumexp(dim=1)
     return log_sum_B, torch.cat(weights, dim=1), score_BGc if len(weights) == 1 else None
+
+
+def _log_sum_exp(score_BGc: Tensor, most_BG: Tensor, temperature: float, scratch_BGc: Tensor) -> Tensor:
+    """Of scores / temperature over the last dimension, without new memory; `most_BG` is the largest score."""
+    most_BG = most_BG.clamp(min=torch.finfo(score_BGc.dtype).min)  # a group may be closed altogether
+    torch.sub(score_BGc, most_BG[:, :, None], out=scratch_BGc)
+    if temperature != 1:
+        scratch_BGc.div_(temperature)
+    return scratch_BGc.exp_().sum(dim=2).log_().add_(most_BG / temperature)
 
 
 def _group_scores(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, group_B: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 GROUP_COLUMNS = 256  # blocks are cut at multiples of it, so that sampling can look at groups of columns
-BLOCK_SCORES = 2**19  # scores held at once: about the size of a processor's cache
+BLOCK_SCORES = 2**20  # scores held at once: about the size of a processor's cache
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,14 @@ class Shelf:
     def num_columns(self) -> int:
         return len(self.vector_ND) if self.row_BC is None else self.row_BC.shape[1]
 
-    def scores(self, query_BTD: Tensor, start: int, stop: int) -> Tensor:
-        """The scores of some columns, (B, T, stop - start); padding has -inf."""
+    def scores(self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor) -> Tensor:
+        """The scores of some columns, (B, T, stop - start), written into the buffer; padding has -inf."""
+        num_requests, num_queries, _ = query_BTD.shape
+        score_BTc = buffer[: num_requests * num_queries * (stop - start)].view(num_requests, num_queries, -1)
         if self.row_BC is None:
-            score_BTc = self._product(query_BTD.flatten(0, 1), self.vector_ND[start:stop].T)
-            score_BTc = score_BTc.unflatten(0, query_BTD.shape[:2])
+            self._product(query_BTD.flatten(0, 1), self.vector_ND[start:stop].T, score_BTc.view(-1, stop - start))
         else:
-            score_BTc = self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT)
+            self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT, score_BTc)
         most_padding = int(self.num_padding_B.max())
         if start < most_padding:
             column_c = torch.arange(start, min(stop, most_padding), device=query_BTD.device)
@@ -53,8 +54,11 @@ class Shelf:
     def _round(self, values: Tensor) -> Tensor:
         return values if self.dtype is None else values.to(self.dtype).to(values.dtype)
 
-    def _product(self, left: Tensor, right: Tensor) -> Tensor:
-        return left @ right if self.dtype is None else (left.to(self.dtype) @ right.to(self.dtype)).to(left.dtype)
+    def _product(self, left: Tensor, right: Tensor, result: Tensor) -> None:
+        if self.dtype is None:
+            torch.matmul(left, right, out=result)
+        else:
+            result.copy_(left.to(self.dtype) @ right.to(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,10 @@ class Taken:
 
 
 def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterator[tuple[int, Tensor]]:
-    """The first column and the scores of each block of columns; padding and taken columns have -inf."""
+    """The first column and the scores of each block of columns; padding and taken columns have -inf.
+
+    All blocks are written to the same place, one after the other: fresh memory would cost more than the product.
+    """
     num_columns, width = shelf.num_columns, _block_width(query_BTD, shelf)
     starts = list(range(0, num_columns, width))
     if taken is not None and not len(taken.column_P):
@@ -94,8 +101,9 @@ def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterat
         edges = torch.searchsorted(
             taken.column_P, torch.tensor([*starts, num_columns], device=query_BTD.device)
         ).tolist()
+    buffer = query_BTD.new_empty(query_BTD.shape[0] * query_BTD.shape[1] * min(width, num_columns))
     for number, start in enumerate(starts):
-        score_BTc = shelf.scores(query_BTD, start, min(start + width, num_columns))
+        score_BTc = shelf.scores(query_BTD, start, min(start + width, num_columns), buffer)
         if taken is not None and edges[number] < edges[number + 1]:
             inside = slice(edges[number], edges[number + 1])
             score_BTc.flatten(0, 1)[taken.query_P[inside], taken.column_P[inside] - start] = -torch.inf
