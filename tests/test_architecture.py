@@ -18,9 +18,11 @@ MAY_IMPORT = {
     "objectives": {"schema"},
     "simulator": GROUND | {"data", "nn"},
     "policies": GROUND | {"data", "nn", "objectives"},
-    "training": GROUND | {"data", "nn", "simulator", "policies"},
     "evaluation": GROUND | {"data", "simulator", "policies"},
-    "cli": GROUND | {"data", "simulator", "policies", "training", "evaluation"},
+    "training": GROUND | {"data", "nn", "simulator", "policies", "evaluation"},
+    "serving": GROUND | {"data", "nn", "simulator", "policies", "evaluation", "training"},
+    "api": GROUND | {"data", "evaluation", "training", "serving"},
+    "cli": GROUND | {"data", "simulator", "policies", "evaluation", "training", "serving", "api"},
     "__init__": set[str](),
     "__main__": {"cli"},
 }
@@ -37,6 +39,8 @@ def imported_rooms(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names = [node.module or ""]
+            if node.module == "gfn4rec":
+                names += [f"gfn4rec.{alias.name}" for alias in node.names if alias.name != "__version__"]
         rooms |= {name.split(".")[1] for name in names if name.startswith("gfn4rec.")}
     return rooms
 
@@ -55,3 +59,10 @@ def test_readers_do_not_know_what_is_built_on_them() -> None:
         text = path.read_text(encoding="utf-8")
         for later in ("prepare", "dataset", "storage", "slates"):
             assert f"gfn4rec.data.{later} " not in text, f"{path} imports {later}"
+
+
+def test_serving_knows_no_training_loop() -> None:
+    for path in (PACKAGE / "serving").glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for loop in ("online", "offline", "learner", "replay"):
+            assert f"gfn4rec.training.{loop}" not in text, f"{path} imports {loop}"

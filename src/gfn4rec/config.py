@@ -15,7 +15,7 @@ from gfn4rec.errors import UserError
 class StrictConfig(BaseModel):
     """Frozen, and an unknown key is an error that names the nearest valid one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @classmethod
     def parse(cls, values: dict[str, Any], where: str) -> Self:
@@ -30,15 +30,19 @@ class StrictConfig(BaseModel):
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a TOML file."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except FileNotFoundError:
-            raise UserError(f"{path}: no such file") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: not valid TOML ({error})") from error
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-        return cls.parse(values, str(path))
+        return cls.parse(read_toml(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid TOML ({error})") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def nearest(word: str, candidates: list[str]) -> str:

@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints the message alone and ends with exit code 2; library users catch it like any other.
     """
+
+
+class RunError(Exception):
+    """Work that failed though its input was right, told in one line; exit code 1."""

@@ -105,3 +105,14 @@ def raw_manifest(directory: Path, kind: str, version: int, noun: str, maker: str
 def _load(path: Path) -> dict[str, Any]:
     values = json.loads(path.read_text(encoding="utf-8"))
     return values if isinstance(values, dict) else {}
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by a new one, whole or not at all."""
+    fresh = path.with_name(f".{path.name}-new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise UserError(f"{path}: writing failed, what was there before is untouched ({error.strerror})") from error

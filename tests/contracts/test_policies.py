@@ -18,6 +18,7 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.checkpoint import load_policy, save_policy
 from gfn4rec.schema import Proposal, Request
 from tests.small_catalogue import (
+    SMALL_ENCODER,
     all_slates,
     make_batch,
     make_catalogue,
@@ -200,6 +201,7 @@ def test_a_loaded_policy_gives_the_same_slates(name: str, data: SlateData, tmp_p
     save_policy(tmp_path / "policy", policy, data)
     loaded = load_policy(tmp_path / "policy", data)
     assert type(loaded) is type(policy)
+    assert not loaded.training
     assert loaded.config == policy.config
     found = loaded.recommend(request, generator())
     assert found.slate_BK.tolist() == expected.slate_BK.tolist()
@@ -213,23 +215,106 @@ BAD: list[tuple[Callable[[Policy, Request], object], str]] = [
     (lambda p, r: p.recommend(r, generator(), candidates=[1, 2, 71]), "candidate 71 is no item; ids run from 1 to 70"),
     (lambda p, r: p.recommend(r, generator(), candidates=[-1, 2, 3]), "candidate -1 is no item"),
     (lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 3]] * 7), "do not fit 40 requests"),
-    (lambda p, r: p.recommend(r, generator(), temperature=0.0), "temperature 0.0: must be at least"),
-    (lambda p, r: p.recommend(r, generator(), temperature=-1.0), "temperature -1.0: must be at least"),
-    (lambda p, r: p.recommend(r, generator(), temperature=math.nan), "temperature nan: must be at least"),
+    (lambda p, r: p.recommend(r, generator(), temperature=0.0), "temperature 0.0: must lie between"),
+    (lambda p, r: p.recommend(r, generator(), temperature=-1.0), "temperature -1.0: must lie between"),
+    (lambda p, r: p.recommend(r, generator(), temperature=math.nan), "temperature nan: must lie between"),
     (lambda p, r: p.recommend(r, generator(), epsilon=1.5), "epsilon 1.5: a probability lies between"),
     (lambda p, r: p.recommend(r), "sampling needs a generator"),
-    (lambda p, r: p.log_probs(r, torch.full((40, 3), 71)), "item 71 of slate 0 is not among the candidates"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[71, 1, 2]] * 40)), "item 71 of slate 0 is not among the candidates"),
     (lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40)), "item 0 of slate 0 is not among the candidates"),
     (
         lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 7]] * 40), candidates=[4, 5, 6]),
         "item 7 of slate 0 is not among the candidates",
     ),
-    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6]] * 40)), "slates of 2 items, but the policy shows 3"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6]] * 40)), "slates of shape .40, 2., but .40, 3. is expected"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 7]])), "slates of shape .1, 3., but .40, 3. is expected"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 6]] * 40)), "slate 0 shows an item twice"),
+    (lambda p, r: p.recommend(r, generator(), temperature=math.inf), "temperature inf: must lie between"),
+    (lambda p, r: p.recommend(r, greedy=True, epsilon=0.1), "sampling needs a generator"),
+    (
+        lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 3, 4]] * 39 + [[1, 2, 0, 0]]),
+        "there are only 2 candidates",
+    ),
+    (
+        lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40), candidates=[[1, 2, 3, 0]] * 40),
+        "item 0 of slate 0 is not among the candidates",
+    ),
     (
         lambda p, _: p.loss(make_batch(p.catalogue, 4, reward=math.nan), generator()),
         "slate 0 .* not a finite number",
     ),
 ]
+
+
+def test_an_item_reward_that_is_not_a_number(policy: Policy) -> None:
+    batch = make_batch(policy.catalogue, 4)
+    batch.item_reward_BK[2, 1] = math.nan
+    with pytest.raises(UserError, match="item_reward_BK: the reward of slate 2 of the batch is not a finite number"):
+        policy.loss(batch, generator())
+
+
+def test_nobody_asks(policy: Policy) -> None:
+    nobody = make_requests(policy.catalogue, 0)
+    assert policy.recommend(nobody, generator()).slate_BK.shape == (0, 3)
+
+
+def test_lists_of_different_length_are_padded(policy: Policy, requests: Request) -> None:
+    lists = [[1, 2, 3], [4, 5, 6, 7, 8]] * 20
+    padded = [[1, 2, 3, 0, 0], [4, 5, 6, 7, 8]] * 20
+    one, other = (policy.recommend(requests, generator(), candidates=each) for each in (lists, padded))
+    assert one.slate_BK.tolist() == other.slate_BK.tolist()
+    assert set(one.slate_BK[0].tolist()) == {1, 2, 3}
+
+
+def test_padding_changes_no_probability(policy: Policy, requests: Request) -> None:
+    own = [list(range(1 + row, 11 + row)) for row in range(40)]
+    slate_BK = policy.recommend(requests, generator(), candidates=own).slate_BK
+    plain = policy.log_probs(requests, slate_BK, own)
+    padded = policy.log_probs(requests, slate_BK, [[*row, 0, 0, 0] for row in own])
+    torch.testing.assert_close(padded, plain, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_dropout_is_off_and_modes_are_left_as_they_were(name: str) -> None:
+    policy = make_policy(name, make_catalogue(num_items=70), encoder={**SMALL_ENCODER, "dropout": 0.5})
+    requests = make_requests(policy.catalogue, 20)
+    policy.train()
+    next(policy.children()).eval()
+    modes = [part.training for part in policy.modules()]
+    slate_BK = policy.recommend(requests, generator()).slate_BK
+    for measure in (policy.log_probs, policy.relevance):
+        assert torch.equal(measure(requests, slate_BK), measure(requests, slate_BK))
+    assert [part.training for part in policy.modules()] == modes
+    policy.eval().recommend(requests, generator())
+    assert not policy.training
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNED if name != "prm"])
+@pytest.mark.parametrize("candidates", CANDIDATES)
+def test_bfloat16_moves_log_probabilities_by_little(name: str, candidates: str) -> None:
+    exact, rough = (
+        make_policy(name, make_catalogue(num_items=70), scoring=scoring) for scoring in ("float32", "bfloat16")
+    )
+    requests, ids = make_requests(exact.catalogue, 40), CANDIDATES[candidates]
+    proposal = rough.recommend(requests, generator(), candidates=ids)
+    found = rough.log_probs(requests, proposal.slate_BK, ids, proposal.latent_BZ)
+    torch.testing.assert_close(found, proposal.log_prob_BK, atol=1e-5, rtol=1e-5)
+    moved = found - exact.log_probs(requests, proposal.slate_BK, ids, proposal.latent_BZ)
+    assert 1e-6 < float(moved.detach().abs().max()) < 0.2
+
+
+def test_proposals_can_be_learned_from(policy: Policy, requests: Request) -> None:
+    proposal = policy.recommend(requests, generator())
+    assert not proposal.slate_BK.is_inference()
+    assert not proposal.log_prob_BK.is_inference()
+    assert proposal.latent_BZ is None or not proposal.latent_BZ.is_inference()
+
+
+def test_building_a_policy_leaves_the_global_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+    first, again = (make_policy("gfn", make_catalogue()).state_dict() for _ in range(2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(torch.equal(first[name], again[name]) for name in first)
 
 
 @pytest.mark.parametrize(("action", "message"), BAD, ids=[message for _, message in BAD])

@@ -20,6 +20,32 @@ def test_the_inverse_of_a_sum_written_down() -> None:
         assert float(found[1]) == pytest.approx(rest)
 
 
+def test_a_share_of_exactly_one_is_the_last_entry_with_weight() -> None:
+    weight_BG = torch.tensor([[0.1, 0.7, 0.2, 0.0]], dtype=torch.float64)
+    index_B, rest_B = invert_cumulative(weight_BG, torch.ones(1, dtype=torch.float64))
+    assert int(index_B) == 2
+    assert 0 <= float(rest_B) <= 1
+
+
+def test_shares_at_the_edges_of_entries_stay_inside_them() -> None:
+    weight_BG = torch.rand(500, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(dim=1)
+    for edge in range(9):
+        uniform_B = weight_BG.cumsum(dim=1)[:, edge].clamp(max=JUST_BELOW_1)
+        _, rest_B = invert_cumulative(weight_BG, uniform_B)
+        assert float(rest_B.min()) >= 0
+        assert float(rest_B.max()) <= 1
+
+
+def test_greedy_takes_the_best_column_not_the_heaviest_group() -> None:
+    score_N = torch.full((2 * GROUP_COLUMNS, 1), 0.9)
+    score_N[:GROUP_COLUMNS] = -5.0
+    score_N[7] = 1.0
+    shelf = Shelf(score_N, torch.tensor([1]))
+    nothing = torch.zeros(1, 0, dtype=torch.int64)
+    column_B, _ = choose(torch.ones(1, 1), shelf, nothing, torch.zeros(1, dtype=torch.float64), Choosing(greedy=True))
+    assert int(column_B) == 7
+
+
 @given(
     weights=st.lists(st.sampled_from([0.0, 1e-300, 1e-12, 0.3, 1.0, 7.0]), min_size=1, max_size=30).filter(
         lambda weights: sum(weights) > 0

@@ -85,6 +85,40 @@ def test_gradcheck(own_lists: bool) -> None:
     )
 
 
+def test_a_query_in_any_memory_layout_has_its_gradient() -> None:
+    shelf = make_shelf(600, own_lists=False, block_scores=1)
+    base = make_queries().transpose(0, 1).contiguous()
+    results = []
+    for query_KBD in (base, base.transpose(0, 1).contiguous().transpose(0, 1)):
+        leaf = query_KBD.clone(memory_format=torch.preserve_format).requires_grad_()
+        (gradient,) = torch.autograd.grad(step_log_probs(leaf.transpose(0, 1), shelf, COLUMNS).sum(), [leaf])
+        results.append(gradient)
+    torch.testing.assert_close(*results)
+    assert float(results[0].abs().sum()) > 1
+
+
+def test_a_block_of_nothing_but_padding_is_harmless() -> None:
+    vector_ND = torch.randn(600, D, requires_grad=True)
+    row_BC = torch.arange(600).expand(B, -1)
+    shelf = Shelf(vector_ND, torch.full((B,), 300), row_BC, block_scores=1)
+    column_BK = torch.tensor([[300, 310, 400, 599]] * B)
+    log_prob_BK = step_log_probs(make_queries(torch.float32), shelf, column_BK)
+    (gradient,) = torch.autograd.grad(log_prob_BK.sum(), [vector_ND])
+    assert torch.isfinite(log_prob_BK).all()
+    assert torch.isfinite(gradient).all()
+    assert float(gradient[:300].abs().max()) == 0
+
+
+def test_bfloat16_rounds_a_single_score_like_a_block_of_them() -> None:
+    generator = torch.Generator().manual_seed(2)
+    shelf = Shelf(torch.randn(50, 32, generator=generator), torch.tensor([0]), dtype=torch.bfloat16)
+    query_BTD = torch.randn(3, 1, 32, generator=generator)
+    block_BTc = shelf.scores(query_BTD, 0, 50, torch.empty(150))
+    single = [shelf.score_at(query_BTD, torch.full((3, 1), column)) for column in range(50)]
+    torch.testing.assert_close(torch.cat(single, dim=1), block_BTc[:, 0], atol=0, rtol=2**-7)
+    assert torch.equal(torch.cat(single, dim=1).bfloat16().float(), torch.cat(single, dim=1))
+
+
 def test_scores_far_apart_give_finite_values_and_gradients() -> None:
     shelf = make_shelf(600, own_lists=False, block_scores=1, dtype=torch.float32)
     query_BKD = (1e4 * make_queries(torch.float32)).requires_grad_()
@@ -108,6 +142,12 @@ def test_blocks_hold_no_more_than_the_budget() -> None:
     step_log_probs(make_queries(torch.float32), shelf, COLUMNS)
     assert max(sizes) == 2 * GROUP_COLUMNS * B * K
     assert sum(sizes) == 5000 * B * K
+    sizes.clear()
+    lists = Watched(
+        vector_ND, torch.zeros(B), torch.arange(2000).expand(B, -1), block_scores=GROUP_COLUMNS * B * (K + D)
+    )
+    step_log_probs(make_queries(torch.float32), lists, COLUMNS)
+    assert max(sizes) == GROUP_COLUMNS * B * K  # as much again is left for the gathered vectors
 
 
 def test_bfloat16_moves_log_probabilities_by_little() -> None:

@@ -51,6 +51,6 @@ def test_the_shift_weights_a_step_by_its_share() -> None:
 
 
 def test_penalties() -> None:
-    residual = torch.tensor([-3.0, -0.5, 0.0, 1.0, 2.0])
-    torch.testing.assert_close(square(residual), torch.tensor([9.0, 0.25, 0.0, 1.0, 4.0]))
-    torch.testing.assert_close(huber(residual), torch.tensor([5.0, 0.25, 0.0, 1.0, 3.0]))
+    residual = torch.tensor([-3.0, -0.5, 0.0, 1.5, 2.0])
+    torch.testing.assert_close(square(residual), torch.tensor([9.0, 0.25, 0.0, 2.25, 4.0]))
+    torch.testing.assert_close(huber(residual), torch.tensor([5.0, 0.25, 0.0, 2.0, 3.0]))

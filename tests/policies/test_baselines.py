@@ -1,6 +1,7 @@
 """The baselines beyond what every policy promises, against numbers worked out by hand."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -29,13 +30,17 @@ def test_rewards_are_scaled_by_the_attainable_range() -> None:
 
 
 def test_reward_cross_entropy_by_hand() -> None:
-    log_prob, target = torch.tensor([[0.8, 0.5]]).log(), torch.tensor([[0.75, 0.0]])
-    by_hand = -(0.75 * torch.tensor(0.8).log() + 0.25 * torch.tensor(0.2).log() + torch.tensor(0.5).log()) / 2
-    assert float(reward_cross_entropy(log_prob, target)) == pytest.approx(float(by_hand))
-    certain = torch.zeros(1, 1, requires_grad=True)
-    reward_cross_entropy(certain, torch.zeros(1, 1)).backward()
-    assert certain.grad is not None
-    assert torch.isfinite(certain.grad).all()
+    score_BC, column_BK = torch.tensor([[0.8, 0.15, 0.05]]).log() + 7, torch.tensor([[0, 1]])
+    by_hand = -(0.75 * math.log(0.8) + 0.25 * math.log(0.2) + math.log(0.85)) / 2
+    assert float(reward_cross_entropy(score_BC, column_BK, torch.tensor([[0.75, 0.0]]))) == pytest.approx(by_hand)
+
+
+def test_an_item_that_is_certain_and_wrong_still_learns() -> None:
+    score_BC = torch.tensor([[60.0, 0.0]], requires_grad=True)
+    loss = reward_cross_entropy(score_BC, torch.tensor([[0]]), torch.zeros(1, 1))
+    (gradient,) = torch.autograd.grad(loss, [score_BC])
+    assert float(loss.detach()) == pytest.approx(60)
+    assert gradient.tolist() == [pytest.approx([1.0, -1.0])]
 
 
 @pytest.mark.parametrize("probability", ["sigmoid", "softmax"])
@@ -67,8 +72,10 @@ def test_boltzmann_cf_samples_by_its_predictions() -> None:
     prediction_BK = policy.relevance(batch.request, batch.slate_BK)
     by_hand = (prediction_BK - batch.item_reward_BK).square().mean()
     assert float(policy.loss(batch, generator()).loss.detach()) == pytest.approx(float(by_hand), rel=1e-5)
-    everything = torch.arange(1, 7).expand(5, -1)
-    expected_BN = (policy.relevance(batch.request, everything) / 0.25).log_softmax(dim=1)
+    with torch.no_grad():
+        everything = torch.arange(1, 7).expand(5, -1)
+        reward_BN = policy.head.scores(*policy.backbone.encode(batch.request), everything)
+    expected_BN = (reward_BN / 0.25).log_softmax(dim=1)
     first_B = policy.log_probs(batch.request, batch.slate_BK).detach()[:, 0]
     torch.testing.assert_close(first_B, expected_BN.gather(1, batch.slate_BK[:, :1] - 1)[:, 0])
 
@@ -173,6 +180,44 @@ def test_prm_weights_the_loss_of_its_personalised_vectors() -> None:
     assert float(terms.loss.detach()) == pytest.approx(float(expected))
 
 
+def test_prm_learns_and_ranks_by_a_softmax_over_its_list() -> None:
+    policy = make_policy("prm", make_catalogue(num_items=60), ranker={"list_length": 10}, unknown_user_share=0.0)
+    assert isinstance(policy, PRM)
+    with torch.no_grad():
+        policy.place.weight.zero_()  # then the order of the list does not matter
+    batch = make_batch(policy.catalogue, 6)
+    with torch.no_grad():
+        state_BS, table_ND = policy.backbone.encode(batch.request)
+        everything = Candidates.all_items(60, torch.device("cpu"))
+        shortlist = policy.ranker.shortlist(state_BS, table_ND, everything, batch.slate_BK)
+        score_BC, _ = policy._scores(state_BS, table_ND, shortlist, torch.zeros_like(shortlist.item_BC))
+        prob_BK = score_BC.softmax(dim=1).gather(1, shortlist.columns(batch.slate_BK))
+    torch.testing.assert_close(policy.relevance(batch.request, batch.slate_BK), prob_BK)
+    target_BK = policy.catalogue.scale_reward(batch.item_reward_BK)
+    by_hand = -(target_BK * prob_BK.log() + (1 - target_BK) * (1 - prob_BK).log()).mean()
+    assert float(policy.loss(batch, generator()).terms["rerank"]) == pytest.approx(float(by_hand), rel=1e-4)
+    with torch.no_grad():
+        first = policy.log_probs(batch.request, batch.slate_BK)
+        for weight in policy.personal.parameters():
+            weight.zero_()
+    assert not torch.allclose(policy.log_probs(batch.request, batch.slate_BK), first)
+
+
+def test_a_list_is_never_shorter_than_a_slate() -> None:
+    for name in ("rerank-cf", "prm", "gfn-rerank"):
+        policy = make_policy(name, make_catalogue(num_items=60), ranker={"list_length": 2})
+        slate_BK = policy.recommend(make_requests(policy.catalogue, 5), greedy=True).slate_BK
+        assert all(len(set(slate)) == 3 for slate in slate_BK.tolist())
+        torch.testing.assert_close(
+            policy.log_probs(make_requests(policy.catalogue, 5), slate_BK)[:, 2].detach(), torch.zeros(5)
+        )
+
+
+def test_a_catalogue_no_larger_than_a_slate_has_no_negatives() -> None:
+    policy = make_policy("rerank-cf", make_catalogue(num_items=3))
+    assert torch.isfinite(policy.loss(make_batch(policy.catalogue, 4), generator()).loss)
+
+
 def test_divergence_of_gaussians_by_hand() -> None:
     zero, one = torch.zeros(1, 1), torch.ones(1, 1)
     log_4 = torch.tensor([[4.0]]).log()
@@ -199,6 +244,57 @@ def test_list_cvae_draws_a_latent_and_its_probabilities_depend_on_it() -> None:
     assert cold is not None
     assert warm is not None
     torch.testing.assert_close(2 * cold, warm)
+
+
+def test_list_cvae_loss_by_hand() -> None:
+    policy = make_policy("list-cvae", make_catalogue(), latent_dim=4, beta=0.5, unknown_user_share=0.0)
+    assert isinstance(policy, ListCVAE)
+    batch = make_batch(policy.catalogue, 6)
+    loss = policy.loss(batch, generator(3))
+    noise_generator = generator(3)
+    torch.rand(6, generator=noise_generator)  # who is hidden
+    noise_BZ = torch.randn(6, 4, generator=noise_generator)
+    with torch.no_grad():
+        state_BS, table_ND = policy.backbone.encode(batch.request)
+        known = torch.cat([state_BS, policy.condition(policy.catalogue.scale_reward(batch.reward_B)[:, None])], dim=1)
+        posterior = policy.posterior(torch.cat([known, table_ND[batch.slate_BK].flatten(1)], dim=1))
+        prior = policy.prior(known)
+        z_BZ = posterior[:, :4] + posterior[:, 4:].exp().sqrt() * noise_BZ
+        query_BKD = policy.query_norm(policy.decoder(torch.cat([known, z_BZ], dim=1)).view(6, 3, -1))
+        score_BKN = query_BKD @ table_ND.T
+        score_BKN[:, :, 0] = -torch.inf
+        for k in range(1, 3):
+            for earlier in range(k):
+                score_BKN[torch.arange(6), k, batch.slate_BK[:, earlier]] = -torch.inf
+        log_prob = score_BKN.log_softmax(dim=2).gather(2, batch.slate_BK[:, :, None]).sum(dim=(1, 2))
+        divergence = gaussian_divergence(posterior[:, :4], posterior[:, 4:], prior[:, :4], prior[:, 4:])
+    expected = float(-log_prob.mean() + 0.5 * divergence.mean())
+    assert float(loss.loss.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_list_cvae_latent_is_in_units_of_the_priors_deviation() -> None:
+    policy = make_policy("list-cvae", make_catalogue(), latent_dim=4)
+    assert isinstance(policy, ListCVAE)
+    request, slate_BK = make_requests(policy.catalogue, 6), torch.tensor([[1, 2, 3]] * 6)
+    latent_BZ = torch.randn(6, 4, generator=generator())
+    with torch.no_grad():
+        found = policy.log_probs(request, slate_BK, latent_BZ=latent_BZ)
+        state_BS, table_ND = policy.backbone.encode(request)
+        known = torch.cat([state_BS, policy.condition(torch.ones(6, 1))], dim=1)
+        prior = policy.prior(known)
+        z_BZ = prior[:, :4] + prior[:, 4:].exp().sqrt() * latent_BZ
+        query_BKD = policy.query_norm(policy.decoder(torch.cat([known, z_BZ], dim=1)).view(6, 3, -1))
+        first_B = (query_BKD[:, 0] @ table_ND[1:].T).log_softmax(dim=1)[:, 0]
+    torch.testing.assert_close(found[:, 0], first_B, atol=1e-5, rtol=1e-5)
+
+
+def test_list_cvae_survives_an_enormous_variance() -> None:
+    policy = make_policy("list-cvae", make_catalogue())
+    assert isinstance(policy, ListCVAE)
+    with torch.no_grad():
+        list(policy.prior.parameters())[-1].fill_(1e3)
+        list(policy.posterior.parameters())[-1].fill_(-1e3)
+    assert torch.isfinite(policy.loss(make_batch(policy.catalogue, 6), generator()).loss)
 
 
 def test_list_cvae_asks_for_the_maximum_reward() -> None:

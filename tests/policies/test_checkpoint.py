@@ -1,5 +1,6 @@
 """A policy on disk is the policy, or one clear line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.synthetic import PRESETS, generate
 from gfn4rec.errors import UserError
+from gfn4rec.nn.weights import load_weights
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.checkpoint import WEIGHTS, load_policy, save_policy
@@ -50,7 +52,30 @@ def test_a_directory_of_something_else_is_refused(data: SlateData, data_folder: 
 def test_weights_that_are_not_finite_are_refused(data: SlateData, tmp_path: Path) -> None:
     policy = build_policy("cf", Catalogue.of(data))
     with torch.no_grad():
-        next(policy.parameters()).fill_(torch.nan)
+        next(policy.parameters()).view(-1)[0] = torch.nan
     save_policy(tmp_path / "policy", policy, data)
     with pytest.raises(UserError, match="holds values that are not finite numbers"):
         load_policy(tmp_path / "policy", data)
+
+
+def test_weights_of_another_shape_or_name_are_refused(data: SlateData, tmp_path: Path) -> None:
+    policy = build_policy("cf", Catalogue.of(data))
+    weights = policy.state_dict()
+    name = next(iter(weights))
+    for changed, message in (
+        ({**weights, name: weights[name][:-1]}, "has shape"),
+        ({**weights, "more": torch.zeros(1)}, "has an unknown tensor 'more'"),
+        ({key: value for key, value in weights.items() if key != name}, "lacks"),
+        ({**weights, name: weights[name].to(torch.complex64)}, "not a plain tensor of real numbers"),
+    ):
+        with pytest.raises(UserError, match=message):
+            load_weights(policy, changed, tmp_path)
+
+
+def test_the_same_users_with_other_items_are_refused(saved: Path, data: SlateData) -> None:
+    manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["data"]["items_sha256"] != manifest["data"]["users_sha256"]
+    manifest["data"]["items_sha256"] = "0" * 64
+    (saved / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(UserError, match="made for another data set"):
+        load_policy(saved, data)

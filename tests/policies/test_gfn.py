@@ -55,10 +55,71 @@ def test_the_flow_of_a_prefix_sees_the_prefix_alone() -> None:
     assert flows[0][1] != flows[2][1]
 
 
-def test_the_loss_is_the_sum_of_its_parts() -> None:
-    policy = make_policy("gfn", make_catalogue(), objective="db")
-    loss = policy.loss(make_batch(policy.catalogue, 10), torch.Generator().manual_seed(0))
-    assert float(loss.loss.detach()) == pytest.approx(float(loss.terms["step"] + loss.terms["leaf"]))
+@pytest.mark.parametrize("penalty", ["square", "huber"])
+@pytest.mark.parametrize("objective", ["tb", "db"])
+def test_the_loss_by_hand(objective: str, penalty: str) -> None:
+    policy = make_policy(
+        "gfn", make_catalogue(), objective=objective, penalty=penalty, b_z=3.0, b_r=0.1, b_f=0.7, unknown_user_share=0.0
+    )
+    assert isinstance(policy, GFN4Rec)
+    batch = make_batch(policy.catalogue, 10)
+    loss = policy.loss(batch, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        shifted_BK = (policy.log_probs(batch.request, batch.slate_BK).exp() + 0.7).log()
+        state_BS, table_ND = policy.backbone.encode(batch.request)
+        prefixes = policy.network.prefixes(state_BS, table_ND[batch.slate_BK], range(4))
+        log_flow_BT = policy.network.log_flows(prefixes)
+    log_reward_B = (batch.reward_B + 0.1).log()
+    if objective == "tb":
+        residuals = [math.log(3) + log_flow_BT[:, 0] + shifted_BK.sum(dim=1) - log_reward_B]
+    else:
+        steps = math.log(3) / 3 + log_flow_BT[:, :3] + shifted_BK - log_flow_BT[:, 1:]
+        residuals = [steps, log_flow_BT[:, 3] - log_reward_B]
+    size = [residual.abs() for residual in residuals]
+    punished = [x**2 if penalty == "square" else torch.where(x < 1, x**2, 2 * x - 1) for x in size]
+    assert float(loss.loss.detach()) == pytest.approx(float(sum(x.mean() for x in punished)), rel=1e-4)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_an_optimiser_of_any_kind_renews_the_item_table(fused: bool) -> None:
+    policy = make_policy("gfn", make_catalogue())
+    request, generator = make_requests(policy.catalogue, 6), torch.Generator().manual_seed(0)
+    policy.recommend(request, generator)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.5, fused=fused)
+    policy.loss(make_batch(policy.catalogue, 6), generator).loss.backward()
+    optimizer.step()
+    proposal = policy.recommend(request, generator)
+    fresh = policy.log_probs(request, proposal.slate_BK).detach()
+    torch.testing.assert_close(proposal.log_prob_BK, fresh, atol=1e-5, rtol=1e-5)
+
+
+def test_assigned_weights_renew_the_item_table() -> None:
+    first, second = (make_policy("gfn", make_catalogue()) for _ in range(2))
+    request = make_requests(first.catalogue, 6)
+    before = first.recommend(request, greedy=True).log_prob_BK
+    moved = {name: weight + 0.1 for name, weight in second.state_dict().items()}
+    first.load_state_dict(moved, assign=True)
+    assert not torch.allclose(first.recommend(request, greedy=True).log_prob_BK, before)
+
+
+def test_what_is_encoded_without_gradients_can_be_built_upon() -> None:
+    policy = make_policy("gfn", make_catalogue())
+    assert isinstance(policy, GFN4Rec)
+    request = make_requests(policy.catalogue, 6)
+    policy.recommend(request, greedy=True)
+    with torch.no_grad():
+        _, table_ND = policy.backbone.encode(request)
+    head = torch.nn.Linear(table_ND.shape[1], 1)
+    head(table_ND).sum().backward()
+    assert head.weight.grad is not None
+
+
+def test_the_scale_learns_only_if_asked_to() -> None:
+    for learn_scale in (False, True):
+        policy = make_policy("gfn", make_catalogue(), learn_scale=learn_scale)
+        assert isinstance(policy, GFN4Rec)
+        policy.loss(make_batch(policy.catalogue, 6), torch.Generator().manual_seed(0)).loss.backward()
+        assert (policy.network.log_scale.grad is not None) == learn_scale
 
 
 def test_items_are_encoded_once_per_change_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +184,8 @@ def test_the_scale_multiplies_the_scores() -> None:
         ({"b_z": 0.0}, "b_z: Input should be greater than 0"),
         ({"objective": "bd"}, "objective: no such objective, choose from tb, db, got 'bd'"),
         ({"penalty": "sqare"}, "penalty: no such penalty, did you mean 'square'?"),
+        ({"b_z": math.inf}, "b_z: Input should be a finite number"),
+        ({"encoder": {"num_heads": 3}}, "num_heads 3 does not divide the width of a token"),
         ({"hiden_dims": [3]}, "unknown key 'hiden_dims'; did you mean 'hidden_dims'?"),
         ({"encoder": {"dimm": 3}}, "unknown key 'encoder.dimm'; did you mean 'dim'?"),
     ],

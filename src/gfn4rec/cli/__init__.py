@@ -12,10 +12,13 @@ from typer.exceptions import TyperException
 
 from gfn4rec import __version__
 from gfn4rec.cli.data import app as data_app
+from gfn4rec.cli.evaluate import evaluate_command
 from gfn4rec.cli.output import print_error
 from gfn4rec.cli.policy import app as policy_app
+from gfn4rec.cli.recommend import recommend_command
 from gfn4rec.cli.simulator import app as simulator_app
-from gfn4rec.errors import UserError
+from gfn4rec.cli.train import app as train_app
+from gfn4rec.errors import RunError, UserError
 
 app = typer.Typer(
     name="gfn4rec",
@@ -27,6 +30,13 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(simulator_app, name="simulator")
 app.add_typer(policy_app, name="policy")
+app.add_typer(train_app, name="train")
+app.command("evaluate", epilog="Example: gfn4rec evaluate runs/gfn --temperature 1,0.5,0.25 --plot curve.png")(
+    evaluate_command
+)
+app.command("recommend", epilog="Example: gfn4rec recommend runs/gfn --user 42 --slates 3 --temperature 0.5")(
+    recommend_command
+)
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -51,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(args=arguments, prog_name="gfn4rec", standalone_mode=False)
     except UserError as error:
         return print_error(str(error))
+    except RunError as error:
+        print_error(str(error))
+        return 1
     except TyperException as error:
         return print_error(error.format_message())
     except BrokenPipeError:  # the reader of our output went away, as `head` does

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from gfn4rec.errors import UserError
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 
 
@@ -81,3 +83,14 @@ def table(*columns: str) -> Table:
     for column in columns:
         made.add_column(column)
     return made
+
+
+def parse_numbers(option: str, text: str) -> list[float]:
+    """Numbers greater than 0, separated by commas."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{option} {text}: write numbers separated by commas") from None
+    if not min(numbers) > 0:
+        raise UserError(f"{option} {text}: numbers are greater than 0")
+    return numbers

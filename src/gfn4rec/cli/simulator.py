@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gfn4rec.cli.output import JsonOption, out, print_json, table, working
-from gfn4rec.errors import UserError
+from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.output import JsonOption, out, parse_numbers, print_json, table, working
 
 app = typer.Typer(help="Simulated users: their responses, and what is attainable with them.", no_args_is_help=True)
 
@@ -23,6 +23,8 @@ def train_command(
     seed: Annotated[int | None, typer.Option(help="Another seed gives another simulator.")] = None,
     rho: Rho = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted training stopped.")] = False,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a response model on a log, calibrate it, and report AUC and calibration error per behaviour."""
@@ -38,7 +40,7 @@ def train_command(
     changes = {"num_epochs": epochs, "seed": seed}
     settings = settings.model_copy(update={key: value for key, value in changes.items() if value is not None})
     with working(f"opening {directory}") as work:
-        data = SlateData.open(directory, settings.model.history_length)
+        data = SlateData.open(directory, settings.model.history_length, choose_device(device, threads))
         influence = default_rho(data.manifest.name) if rho is None else rho
 
         def report(epoch: int, step: int, num_steps: int, loss: float) -> None:
@@ -63,6 +65,8 @@ def import_command(
     data: DataOption,
     target: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the simulator goes.")],
     rho: Rho = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Import the response model that the paper's authors published."""
@@ -74,7 +78,7 @@ def import_command(
 
     refuse_foreign(target, FORMAT)
     with working(f"reading {weights}"):
-        opened = SlateData.open(data)
+        opened = SlateData.open(data, device=choose_device(device, threads))
         influence = default_rho(opened.manifest.name) if rho is None else rho
         manifest = import_reference(weights, opened, target, influence)
     if as_json:
@@ -95,6 +99,8 @@ def frontier_command(
     users: Annotated[int, typer.Option(min=1, help="Users in a batch.")] = 128,
     seed: Annotated[int, typer.Option(help="Of users and samplers.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a PNG of it.")] = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """What samplers attain that see the simulator's own probabilities: the ruler for every policy."""
@@ -103,9 +109,9 @@ def frontier_command(
     from gfn4rec.simulator.checkpoint import load_simulator
     from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 
-    temperatures = _numbers(temperature)
+    temperatures = parse_numbers("--temperature", temperature)
     with working(f"opening {directory}") as work:
-        opened = SlateData.open(data)
+        opened = SlateData.open(data, device=choose_device(device, threads))
         model, manifest = load_simulator(directory, opened)
         config = EnvironmentConfig(num_users=users, rho=manifest.rho, slate_size=opened.slate_size)
         environment = UserEnvironment(opened, model, config, seed)
@@ -127,16 +133,6 @@ def frontier_command(
             f"{point.clipped_share:.2%}",
         )
     out().print(shown)
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"--temperature {text}: write numbers separated by commas") from None
-    if min(numbers) <= 0:
-        raise UserError(f"--temperature {text}: temperatures are greater than 0")
-    return numbers
 
 
 def _print_metrics(metrics: dict[str, dict[str, dict[str, Any]]]) -> None:

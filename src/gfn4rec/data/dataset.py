@@ -93,7 +93,7 @@ class SlateData:
     def training_rows(self) -> Tensor:
         """The log rows that a policy may learn from: each user's, up to the first slate that is held out."""
         row, is_held_out = torch.arange(self.num_rows, device=self.device), self._slate_split != SPLITS.index("train")
-        first_row = self._slate_row[is_held_out, 0]
+        first_row = self.first_rows(torch.nonzero(is_held_out).squeeze(1))
         end_U = self.first_row_U[1:].scatter_reduce(0, self.user_at(first_row), first_row, "amin")
         return row[row < end_U[self.user_at(row)]]
 
@@ -111,13 +111,19 @@ class SlateData:
 
     def requests(self, row_B: Tensor) -> Request:
         """The requests as they stood just before these log rows."""
-        user_B = self.user_at(row_B)
-        index_BH = row_B[:, None] + self._window
+        return self._windows(self.user_at(row_B), row_B[:, None] + self._window)
+
+    def _windows(self, user_B: Tensor, index_BH: Tensor) -> Request:
         is_padding_BH = index_BH < self.first_row_U[user_B][:, None]
         index_BH = index_BH.clamp_(min=0)
         history_BH = self.item_at(index_BH).masked_fill_(is_padding_BH, 0)
         response_BHR = self.response_at(index_BH).masked_fill_(is_padding_BH[:, :, None], 0.0)
         return Request(user_B, history_BH, response_BHR)
+
+    def latest(self, user_B: Tensor) -> Request:
+        """The requests of users as they stand after the whole log; user 0 has no history."""
+        index_BH = self.first_row_U[user_B + 1][:, None] + self._window
+        return self._windows(user_B, index_BH)
 
     def slates(self, slate_B: Tensor) -> SlateBatch:
         """Logged slates with their answers, and the requests before them."""
@@ -131,6 +137,10 @@ class SlateData:
             item_reward_BK=item_reward_BK,
             reward_B=item_reward_BK.mean(dim=1),
         )
+
+    def first_rows(self, slate_B: Tensor) -> Tensor:
+        """The log rows at which slates begin; a request before one is what the slate answered."""
+        return self._slate_row[slate_B, 0]
 
     def interactions(self) -> Interactions:
         """The log with its raw ids and features: preparing it once more gives the same tables."""

@@ -1,8 +1,10 @@
 """The request encoder of the paper's appendix: a causal transformer over the history, and the profile beside it."""
 
+from typing import Self
+
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from gfn4rec.config import StrictConfig
@@ -30,6 +32,14 @@ class RequestEncoderConfig(StrictConfig):
     """L, the latest events that count."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Share of values dropped while learning."""
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> Self:
+        if 2 * self.dim % self.num_heads:
+            raise ValueError(
+                f"num_heads {self.num_heads} does not divide the width of a token, 2 * dim = {2 * self.dim}"
+            )
+        return self
 
 
 class RequestEncoder(nn.Module):
@@ -103,7 +113,7 @@ class RequestEncoder(nn.Module):
 
 
 def _causal_mask(is_key_BT: Tensor) -> Tensor:
-    """Where each position attends: to itself and to the keys before it, (B, 1, T, T)."""
+    """Where each position attends: to the keys up to and including itself, (B, 1, T, T)."""
     length = is_key_BT.shape[1]
     causal_TT = torch.ones(length, length, dtype=torch.bool, device=is_key_BT.device).tril()
     return is_key_BT[:, None, None, :] & causal_TT

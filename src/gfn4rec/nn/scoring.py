@@ -146,7 +146,10 @@ class _LogSumExp(torch.autograd.Function):
     def backward(ctx: Any, gradient_BT: Tensor) -> tuple[Tensor, Tensor, None, None]:
         query_BTD, vector_ND, log_sum_BT = ctx.saved_tensors
         shelf = cast(Shelf, ctx.shelf)
-        query_gradient_BTD, vector_gradient_ND = torch.zeros_like(query_BTD), torch.zeros_like(vector_ND)
+        # Contiguous, so that the flattened views below are views.
+        query_gradient_BTD, vector_gradient_ND = (
+            torch.zeros_like(each, memory_format=torch.contiguous_format) for each in (query_BTD, vector_ND)
+        )
         for start, score_BTc in score_blocks(query_BTD, shelf, ctx.taken):
             # From here on `score` holds the gradient of the loss by each score.
             score_BTc.sub_(log_sum_BT[:, :, None]).exp_().mul_(gradient_BT[:, :, None])

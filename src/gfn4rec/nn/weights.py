@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import pickle
 import warnings
 from pathlib import Path
 from typing import TypeVar
@@ -34,11 +33,15 @@ def _load_checkpoint(path: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings(action="ignore"):  # about pickles of other protocols, which are refused anyway
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged file makes the reader fail in any way
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{path}: refused; not a plain PyTorch checkpoint of tensors ({reason[:120]})") from None
     weights = content.get("model_state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
+    if not isinstance(weights, dict) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in weights.items()
+    ):
         raise UserError(f"{path}: holds no state_dict of tensors")
     return weights
 
@@ -52,6 +55,8 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], where: Path) -> N
         if tensor.shape != expected[name].shape:
             shapes = f"{tuple(tensor.shape)}, but the data set wants {tuple(expected[name].shape)}"
             raise UserError(f"{where}: {name!r} has shape {shapes}; it was made for another data set")
+        if tensor.layout != torch.strided or tensor.is_complex():
+            raise UserError(f"{where}: {name!r} is not a plain tensor of real numbers")
         if not torch.isfinite(tensor).all():
             raise UserError(f"{where}: {name!r} holds values that are not finite numbers")
     model.load_state_dict(weights)
@@ -62,7 +67,7 @@ class DirectoryManifest(StrictConfig):
 
     format: str
     version: int
-    files: dict[str, str] = Field(default_factory=dict)  # name -> sha256
+    files: dict[str, str] = Field(default_factory=dict)  # name -> sha256; filled in when it is written
 
 
 def write_directory(

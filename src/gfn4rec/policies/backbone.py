@@ -12,10 +12,17 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Request
 
 
+class PolicyEncoderConfig(RequestEncoderConfig):
+    """The request encoder of a policy: no dropout, so that the trained distribution is the sampled one."""
+
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of values dropped while learning."""
+
+
 class BackboneConfig(PolicyConfig):
     """Settings that every learning policy has."""
 
-    encoder: RequestEncoderConfig = RequestEncoderConfig(dropout=0.0)
+    encoder: PolicyEncoderConfig = PolicyEncoderConfig()
     """Sizes of the request encoder."""
     hidden_dims: tuple[int, ...] = (128,)
     """Hidden widths of the networks on top of the encoder."""
@@ -40,7 +47,7 @@ class Backbone(nn.Module):
             catalogue.item_features,
             config.encoder,
         )
-        self._cached_table: tuple[list[tuple[int, int]], Tensor] | None = None
+        self._cached_table: tuple[list[Tensor], Tensor] | None = None
 
     def encode(self, request: Request) -> tuple[Tensor, Tensor]:
         """The states of requests, (B, state_dim), and the vectors of all items, (N, D)."""
@@ -51,10 +58,12 @@ class Backbone(nn.Module):
         """The vectors of all items, as they are now."""
         if torch.is_grad_enabled():
             return self.encoder.items.table()
-        # An optimiser changes weights in place, which counts up their version.
-        version = [(weight.data_ptr(), weight._version) for weight in self.encoder.items.parameters()]
-        if self._cached_table is None or self._cached_table[0] != version:
-            self._cached_table = version, self.encoder.items.table()
+        weights = list(self.encoder.items.parameters())
+        # The weights themselves are compared: a fused optimiser changes them without counting up their versions.
+        if self._cached_table is None or not all(map(_same, self._cached_table[0], weights)):
+            # A normal tensor in the weights' own precision, whatever the caller's context is.
+            with torch.inference_mode(False), torch.no_grad(), torch.autocast(weights[0].device.type, enabled=False):
+                self._cached_table = [weight.clone() for weight in weights], self.encoder.items.table()
         return self._cached_table[1]
 
     def hide_users(self, request: Request, generator: torch.Generator) -> Request:
@@ -62,3 +71,7 @@ class Backbone(nn.Module):
         uniform_B = torch.rand(len(request.user_B), generator=generator, device=request.user_B.device)
         user_B = request.user_B.masked_fill(uniform_B < self.unknown_user_share, 0)
         return Request(user_B, request.history_BH, request.response_BHR)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.device == other.device and one.dtype == other.dtype and torch.equal(one, other)

@@ -17,7 +17,7 @@ from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Proposal, Request, SlateBatch
 
-MIN_TEMPERATURE = 1e-6
+MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-6, 1e6
 CandidateIds: TypeAlias = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
 
@@ -104,6 +104,9 @@ class Policy(nn.Module, ABC):
         if generator is None and (not greedy or epsilon > 0):
             raise UserError("sampling needs a generator; give one, or greedy=True")
         device, num_requests = request.user_B.device, len(request.user_B)
+        if not num_requests:
+            empty_BK = torch.empty(0, self.catalogue.slate_size, device=device)
+            return Proposal(empty_BK.long(), empty_BK)
         with _evaluating(self), torch.inference_mode():
             latent_BZ = self.draw_latent(num_requests, how, generator, device)
             shape = (num_requests, self.catalogue.slate_size)
@@ -123,21 +126,27 @@ class Policy(nn.Module, ABC):
         latent_BZ: Tensor | None = None,
     ) -> Tensor:
         """The log-probability of each step of given slates, (B, K), as `recommend` would report them."""
-        self._check_slates(slate_BK)
+        self._check_slates(request, slate_BK)
         with _evaluating(self):
             plan = self.plan(request, self._candidates(candidates, request), slate_BK, latent_BZ)
             return plan.log_probs(slate_BK)
 
     def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        """What ranking metrics order shown items by, (B, K): the probability of the item at its step."""
-        with torch.no_grad():
-            return self.log_probs(request, slate_BK).exp()
+        """What ranking metrics order shown items by, (B, K): the probability of the item at its step, or the trained
+        P(i|u) of a policy that has one.
+        """
+        self._check_slates(request, slate_BK)
+        with _evaluating(self), torch.no_grad():
+            return self._relevance(request, slate_BK)
+
+    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+        return self.log_probs(request, slate_BK).exp()
 
     def loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None = None) -> Loss:
         """The loss of answered slates. `step` counts the learning steps before this one, for policies that learn in
         stages; without it the last stage is meant.
         """
-        self._check_slates(batch.slate_BK)
+        self._check_slates(batch.request, batch.slate_BK)
         for name in ("reward_B", "item_reward_BK"):
             if not torch.isfinite(getattr(batch, name)).all():
                 row = int(torch.nonzero(~torch.isfinite(getattr(batch, name)))[0, 0])
@@ -162,21 +171,23 @@ class Policy(nn.Module, ABC):
     def _candidates(self, ids: CandidateIds | None, request: Request) -> Candidates:
         if ids is None:
             return Candidates.all_items(self.catalogue.num_items, request.user_B.device)
-        return Candidates.of(
-            torch.as_tensor(ids, device=request.user_B.device),
-            len(request.user_B),
-            self.catalogue.num_items,
-            self.catalogue.slate_size,
-        )
+        made = Candidates.of(ids, len(request.user_B), self.catalogue.num_items, self.catalogue.slate_size)
+        return made.to(request.user_B.device)
 
-    def _check_slates(self, slate_BK: Tensor) -> None:
-        if slate_BK.shape[1] != self.catalogue.slate_size:
-            raise UserError(f"slates of {slate_BK.shape[1]} items, but the policy shows {self.catalogue.slate_size}")
+    def _check_slates(self, request: Request, slate_BK: Tensor) -> None:
+        expected = (len(request.user_B), self.catalogue.slate_size)
+        if tuple(slate_BK.shape) != expected:
+            raise UserError(f"slates of shape {tuple(slate_BK.shape)}, but {expected} is expected: a row per request")
+        in_order_BK = slate_BK.sort(dim=1).values
+        is_repeated_B = (in_order_BK[:, 1:] == in_order_BK[:, :-1]).any(dim=1)
+        if is_repeated_B.any():
+            raise UserError(f"slate {int(is_repeated_B.nonzero()[0])} shows an item twice")
 
 
 def _check(greedy: bool, temperature: float, epsilon: float) -> Choosing:
-    if not temperature >= MIN_TEMPERATURE:
-        raise UserError(f"temperature {temperature}: must be at least {MIN_TEMPERATURE:g}; greedy is its limit")
+    if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
+        limits = f"{MIN_TEMPERATURE:g} and {MAX_TEMPERATURE:g}"
+        raise UserError(f"temperature {temperature}: must lie between {limits}; greedy is the limit of small ones")
     if not 0 <= epsilon <= 1:
         raise UserError(f"epsilon {epsilon}: a probability lies between 0 and 1")
     return Choosing(greedy, temperature, epsilon)
@@ -184,9 +195,11 @@ def _check(greedy: bool, temperature: float, epsilon: float) -> Choosing:
 
 @contextlib.contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    was_training = module.training
+    """Dropout off for a while; each part then goes back to the mode it was in."""
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        module.train(was_training)
+        for part, was_training in modes:
+            part.training = was_training

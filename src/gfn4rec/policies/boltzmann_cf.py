@@ -44,10 +44,9 @@ class BoltzmannCF(Policy):
         return Plan(candidates, candidates.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
 
     @override
-    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The predicted reward."""
-        with torch.no_grad():
-            return self.head.scores(*self.backbone.encode(request), slate_BK)
+        return self.head.scores(*self.backbone.encode(request), slate_BK)
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:

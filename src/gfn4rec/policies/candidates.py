@@ -34,8 +34,8 @@ class Candidates:
     def of(
         cls, ids: Tensor | Sequence[int] | Sequence[Sequence[int]], num_requests: int, num_items: int, slate_size: int
     ) -> "Candidates":
-        """Ids for all requests alike, (C,), or for each, (B, C), as a user gives them."""
-        item_BC = torch.as_tensor(ids)
+        """Ids for all requests alike, (C,), or for each, (B, C), as a user gives them; lists may differ in length."""
+        item_BC = ids if isinstance(ids, Tensor) else _padded(ids)
         if item_BC.dim() == 1:
             item_BC = item_BC[None]
         if item_BC.dim() != 2 or len(item_BC) not in (1, num_requests) or item_BC.is_floating_point():
@@ -55,6 +55,10 @@ class Candidates:
         if fewest < slate_size:
             raise UserError(f"a slate has {slate_size} items, but there are only {fewest} candidates")
         return made
+
+    def to(self, device: torch.device) -> "Candidates":
+        """The same candidates on another device."""
+        return Candidates(self.item_BC.to(device), self.num_padding_B.to(device), self.is_catalogue)
 
     def columns(self, slate_BK: Tensor) -> Tensor:
         """The columns of a slate's items; each must be a candidate."""
@@ -81,3 +85,11 @@ class Candidates:
         if len(self.item_BC) == 1:
             return Shelf(table_ND[self.item_BC[0]], self.num_padding_B, dtype=dtype)
         return Shelf(table_ND, self.num_padding_B, self.item_BC, dtype=dtype)
+
+
+def _padded(ids: Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
+    rows = [row if isinstance(row, Sequence) else None for row in ids]
+    if not any(row is not None for row in rows):
+        return torch.as_tensor(ids)
+    longest = max(len(row or ()) for row in rows)
+    return torch.tensor([[*(row or ()), *([0] * (longest - len(row or ())))] for row in rows])

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import PositiveFloat
 from torch import Tensor
 from typing_extensions import override
 
@@ -20,7 +21,7 @@ class CFConfig(BackboneConfig):
 
     probability: Literal["sigmoid", "softmax"] = "sigmoid"
     """P(i|u) from the score: its sigmoid, or a softmax over the catalogue as in the authors' code."""
-    offsets: tuple[float, float] = (0.8, 0.1)
+    offsets: tuple[PositiveFloat, PositiveFloat] = (0.8, 0.1)
     """Added inside the two logarithms of the softmax variant, as in the authors' code."""
 
 
@@ -44,13 +45,12 @@ class CF(Policy):
         return self._plan(*self.backbone.encode(request), candidates)
 
     @override
-    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The trained P(i|u)."""
-        with torch.no_grad():
-            state_BS, table_ND = self.backbone.encode(request)
-            if self.config.probability == "sigmoid":
-                return self.head.scores(state_BS, table_ND, slate_BK).sigmoid()
-            return self._plan(state_BS, table_ND, self._candidates(None, request)).log_probs(slate_BK, False).exp()
+        state_BS, table_ND = self.backbone.encode(request)
+        if self.config.probability == "sigmoid":
+            return self.head.scores(state_BS, table_ND, slate_BK).sigmoid()
+        return self._plan(state_BS, table_ND, self._candidates(None, request)).log_probs(slate_BK, False).exp()
 
     def _plan(self, state_BS: Tensor, table_ND: Tensor, candidates: Candidates) -> Plan:
         shelf = candidates.shelf(table_ND, self.backbone.scoring_dtype)

@@ -33,7 +33,7 @@ class GFNRerank(Policy):
     def __init__(self, catalogue: Catalogue, config: GFNRerankConfig) -> None:
         super().__init__(catalogue, config)
         self.backbone = Backbone(catalogue, config)
-        self.ranker = InitialRanker(config, config.ranker)
+        self.ranker = InitialRanker(config, config.ranker, catalogue.slate_size)
         self.network = SlateNetwork(
             config.encoder, config.hidden_dims, catalogue.slate_size, config.scale, config.learn_scale
         )

@@ -18,21 +18,22 @@ class RankerConfig(PolicyConfig):
     """Settings of the initial ranker."""
 
     list_length: int = Field(default=50, ge=1)
-    """Items that the ranker hands to the re-ranker."""
+    """Items that the ranker hands to the re-ranker; at least a slate."""
     num_negatives: int = Field(default=44, ge=0)
     """Items drawn at random that the ranker tells the shown ones from."""
     first_steps: int = Field(default=100, ge=0)
     """Learning steps in which the ranker learns alone."""
     learn_jointly: bool = True
-    """Whether the ranker goes on learning beside the re-ranker."""
+    """Whether the ranker's loss stays beside the re-ranker's; without it the shared encoder still moves its lists."""
 
 
 class InitialRanker(nn.Module):
     """A pointwise head that makes short lists, and learns to tell shown items from others."""
 
-    def __init__(self, backbone: BackboneConfig, config: RankerConfig) -> None:
+    def __init__(self, backbone: BackboneConfig, config: RankerConfig, slate_size: int) -> None:
         super().__init__()
         self.config = config
+        self.list_length = max(config.list_length, slate_size)
         self.head = PointwiseHead(backbone)
 
     @torch.no_grad()
@@ -42,8 +43,8 @@ class InitialRanker(nn.Module):
         """The best candidates of each request; those of given slates are on their list, whatever their score."""
         if slate_BK is None:
             slate_BK = torch.empty(len(state_BS), 0, dtype=torch.int64, device=state_BS.device)
-        fewest_open = candidates.item_BC.shape[1] - int(candidates.num_padding_B.min())
-        count = max(0, min(self.config.list_length, fewest_open) - slate_BK.shape[1])
+        most_open = candidates.item_BC.shape[1] - int(candidates.num_padding_B.min())
+        count = min(self.list_length, most_open) - slate_BK.shape[1]
         best_BC = top_columns(
             self.head.queries(state_BS), candidates.shelf(table_ND), candidates.columns(slate_BK), count
         )
@@ -56,16 +57,14 @@ class InitialRanker(nn.Module):
         self, state_BS: Tensor, table_ND: Tensor, slate_BK: Tensor, target_BK: Tensor, generator: torch.Generator
     ) -> Tensor:
         """Reward-weighted cross-entropy of a softmax over the shown items and random others."""
-        num_items = len(table_ND) - 1
-        count = min(self.config.num_negatives, num_items - slate_BK.shape[1])
-        shape = (len(slate_BK), count)
-        other_BC = torch.randint(num_items - slate_BK.shape[1], shape, generator=generator, device=slate_BK.device) + 1
+        num_others = len(table_ND) - 1 - slate_BK.shape[1]
+        shape = (len(slate_BK), min(self.config.num_negatives, num_others))
+        other_BC = torch.randint(max(1, num_others), shape, generator=generator, device=slate_BK.device) + 1
         for shown_B in slate_BK.sort(dim=1).values.unbind(dim=1):  # in ascending order, step over each
             other_BC = other_BC + (other_BC >= shown_B[:, None])
         item_BC = torch.cat([slate_BK, other_BC], dim=1)
-        log_prob_BC = self.head.scores(state_BS, table_ND, item_BC).log_softmax(dim=1)
-        log_prob_BK = log_prob_BC[:, : slate_BK.shape[1]]
-        return reward_cross_entropy(log_prob_BK, target_BK)
+        column_BK = torch.arange(slate_BK.shape[1], device=slate_BK.device).expand_as(slate_BK)
+        return reward_cross_entropy(self.head.scores(state_BS, table_ND, item_BC), column_BK, target_BK)
 
     def staged_loss(
         self,

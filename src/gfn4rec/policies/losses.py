@@ -3,14 +3,16 @@
 import torch
 from torch import Tensor
 
-_MIN_LOG_COMPLEMENT = -20.0
 
-
-def reward_cross_entropy(log_prob_BK: Tensor, target_BK: Tensor) -> Tensor:
+def reward_cross_entropy(score_BC: Tensor, column_BK: Tensor, target_BK: Tensor) -> Tensor:
     """-Y log P - (1 - Y) log(1 - P), the mean over shown items (Eq. 10; the printed sign is a misprint).
 
-    Y is the reward as a share of what is attainable. A probability that has come to 1 would make the second logarithm
-    infinite, so it stops at -20.
+    P is a softmax over the list, `column_BK` are the places of the shown items in it, and Y is the reward as a share of
+    what is attainable. 1 - P is the share of the others, so its logarithm is exact however close to 1 P has come.
     """
-    log_complement_BK = torch.log1p(-log_prob_BK.exp().clamp(max=1 - 1e-7)).clamp(min=_MIN_LOG_COMPLEMENT)
-    return -(target_BK * log_prob_BK + (1 - target_BK) * log_complement_BK).mean()
+    log_sum_B1 = score_BC.logsumexp(dim=1, keepdim=True)
+    log_prob_BK = score_BC.gather(1, column_BK) - log_sum_B1
+    is_own_BKC = torch.zeros(*column_BK.shape, score_BC.shape[1], dtype=torch.bool, device=score_BC.device)
+    is_own_BKC.scatter_(2, column_BK[:, :, None], True)
+    log_others_BK = score_BC[:, None].masked_fill(is_own_BKC, -torch.inf).logsumexp(dim=2) - log_sum_B1
+    return -(target_BK * log_prob_BK + (1 - target_BK) * log_others_BK).mean()

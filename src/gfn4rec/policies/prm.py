@@ -1,10 +1,10 @@
 """PRM: a transformer re-ranks the list of an initial ranker, with personalised vectors of the items."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -30,6 +30,12 @@ class PRMConfig(BackboneConfig):
     pv_weight: float = Field(default=0.1, ge=0)
     """Weight of the loss of the personalised vectors."""
 
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> Self:
+        if self.encoder.dim % self.encoder.num_heads:
+            raise ValueError(f"encoder.num_heads {self.encoder.num_heads} does not divide dim {self.encoder.dim}")
+        return self
+
 
 class PRM(Policy):
     """Learns from lists in random order: an item's place must not tell whether it was shown."""
@@ -42,10 +48,10 @@ class PRM(Policy):
         super().__init__(catalogue, config)
         encoder = config.encoder
         self.backbone = Backbone(catalogue, config)
-        self.ranker = InitialRanker(config, config.ranker)
+        self.ranker = InitialRanker(config, config.ranker, catalogue.slate_size)
         self.personal = mlp(encoder.state_dim + encoder.dim, config.hidden_dims, encoder.dim)
         self.personal_score = nn.Linear(encoder.dim, 1)
-        self.place = nn.Embedding(max(config.ranker.list_length, catalogue.slate_size), encoder.dim)
+        self.place = nn.Embedding(self.ranker.list_length, encoder.dim)
         self.layers = nn.ModuleList(
             TransformerLayer(encoder.dim, encoder.num_heads, encoder.feedforward_dim, encoder.dropout)
             for _ in range(config.num_layers)
@@ -61,17 +67,25 @@ class PRM(Policy):
         state_BS, table_ND = self.backbone.encode(request)
         shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, slate_BK)
         ranking_BC = self.ranker.head.scores(state_BS, table_ND, shortlist.item_BC)
-        return self._plan(state_BS, table_ND, shortlist, _places(ranking_BC, shortlist))[0]
+        score_BC, _ = self._scores(state_BS, table_ND, shortlist, _places(ranking_BC, shortlist))
+        # Each request has its own list of numbers: vectors of width 1, and the query 1.
+        row_BC = torch.arange(score_BC.numel(), device=state_BS.device).view_as(score_BC)
+        shelf = Shelf(score_BC.reshape(-1, 1), shortlist.num_padding_B, row_BC)
+        return Plan(shortlist, shelf, constant_queries(torch.ones_like(state_BS[:, :1])))
 
     @override
-    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        """The trained P(i|u): a softmax over the list that holds the slate."""
-        with torch.no_grad():
-            plan = self.plan(request, self._candidates(None, request), slate_BK)
-            return plan.log_probs(slate_BK, distinct=False).exp()
+    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+        """The trained P(i|u): a softmax over the list that holds the slate, in random order as in training."""
+        state_BS, table_ND = self.backbone.encode(request)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, self._candidates(None, request), slate_BK)
+        noise_BC = torch.rand(shortlist.item_BC.shape, generator=torch.Generator().manual_seed(0)).to(state_BS.device)
+        score_BC, _ = self._scores(state_BS, table_ND, shortlist, _places(noise_BC, shortlist))
+        return score_BC.softmax(dim=1).gather(1, shortlist.columns(slate_BK))
 
-    def _plan(self, state_BS: Tensor, table_ND: Tensor, shortlist: Candidates, place_BC: Tensor) -> tuple[Plan, Tensor]:
-        """How the list is re-ranked when its items stand at these places, and the personalised scores."""
+    def _scores(
+        self, state_BS: Tensor, table_ND: Tensor, shortlist: Candidates, place_BC: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The scores of the list when its items stand at these places (padding has -inf), and the personalised ones."""
         item_BCD = F.embedding(shortlist.item_BC, table_ND)
         state_BCS = state_BS[:, None].expand(-1, item_BCD.shape[1], -1)
         personal_BCD = self.personal(torch.cat([state_BCS, item_BCD], dim=2))
@@ -79,11 +93,8 @@ class PRM(Policy):
         is_item_BC = shortlist.item_BC > 0
         for layer in self.layers:
             token_BCD = layer(token_BCD, is_item_BC[:, None, None, :])
-        # Each request has its own list of numbers: vectors of width 1, and the query 1.
-        row_BC = torch.arange(is_item_BC.numel(), device=state_BS.device).view_as(is_item_BC)
-        shelf = Shelf(self.score(token_BCD).flatten(0, 1), shortlist.num_padding_B, row_BC)
-        plan = Plan(shortlist, shelf, constant_queries(torch.ones_like(state_BS[:, :1])))
-        return plan, self.personal_score(personal_BCD)[:, :, 0]
+        score_BC = self.score(token_BCD)[:, :, 0].masked_fill(~is_item_BC, -torch.inf)
+        return score_BC, self.personal_score(personal_BCD)[:, :, 0]
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
@@ -94,12 +105,11 @@ class PRM(Policy):
             candidates = self._candidates(None, batch.request)
             shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, batch.slate_BK)
             noise_BC = torch.rand(shortlist.item_BC.shape, generator=generator, device=state_BS.device)
-            plan, personal_BC = self._plan(state_BS, table_ND, shortlist, _places(noise_BC, shortlist))
-            log_prob_BK = plan.log_probs(batch.slate_BK, distinct=False)
-            shown_BK = personal_BC.gather(1, shortlist.columns(batch.slate_BK))
+            score_BC, personal_BC = self._scores(state_BS, table_ND, shortlist, _places(noise_BC, shortlist))
+            column_BK = shortlist.columns(batch.slate_BK)
             terms = {
-                "rerank": reward_cross_entropy(log_prob_BK, target_BK),
-                "personal": F.binary_cross_entropy_with_logits(shown_BK, target_BK),
+                "rerank": reward_cross_entropy(score_BC, column_BK, target_BK),
+                "personal": F.binary_cross_entropy_with_logits(personal_BC.gather(1, column_BK), target_BK),
             }
             return Loss(terms["rerank"] + self.config.pv_weight * terms["personal"], terms)
 

@@ -16,7 +16,7 @@ class RandomConfig(PolicyConfig):
 
 
 class Random(Policy):
-    """Without a generator, or greedy, it shows the items of lowest id: all are equally likely."""
+    """Greedy, it shows the items of lowest id: all are equally likely."""
 
     description: ClassVar = "every slate is as likely as any other"
     Config: ClassVar = RandomConfig

@@ -31,7 +31,7 @@ class RerankCF(Policy):
     def __init__(self, catalogue: Catalogue, config: RerankCFConfig) -> None:
         super().__init__(catalogue, config)
         self.backbone = Backbone(catalogue, config)
-        self.ranker = InitialRanker(config, config.ranker)
+        self.ranker = InitialRanker(config, config.ranker, catalogue.slate_size)
 
     @override
     def plan(
@@ -44,11 +44,10 @@ class RerankCF(Policy):
         return Plan(shortlist, shortlist.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
 
     @override
-    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The trained P(i|u): a softmax over the list that holds the slate."""
-        with torch.no_grad():
-            plan = self.plan(request, self._candidates(None, request), slate_BK)
-            return plan.log_probs(slate_BK, distinct=False).exp()
+        plan = self.plan(request, self._candidates(None, request), slate_BK)
+        return plan.log_probs(slate_BK, distinct=False).exp()
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:

@@ -51,13 +51,22 @@ class Feedback:
 class UserEnvironment:
     """B users who answer slates; after T slates all of them are replaced by fresh ones.
 
-    A fresh user starts from the history before a log row drawn uniformly from the whole log. What was shown and
+    A fresh user starts from the history before a log row drawn uniformly from `start_rows`, which are by default the
+    whole log. What was shown and
     answered is appended to the history. The environment has a generator of its own: two environments with one seed
     agree step by step, whatever runs beside them.
     """
 
-    def __init__(self, data: SlateData, model: UserModel, config: EnvironmentConfig, seed: int = 0) -> None:
+    def __init__(
+        self,
+        data: SlateData,
+        model: UserModel,
+        config: EnvironmentConfig,
+        seed: int = 0,
+        start_rows: Tensor | None = None,
+    ) -> None:
         self.data, self.model, self.config = data, model, config
+        self._start_rows = torch.arange(data.num_rows, device=data.device) if start_rows is None else start_rows
         self.influence_includes_self = bool(getattr(model, "influence_includes_self", False))
         if config.slate_size > data.num_items:
             raise UserError(f"a slate of {config.slate_size} distinct items needs as many items, not {data.num_items}")
@@ -68,10 +77,10 @@ class UserEnvironment:
         if seed is not None:
             self._generator = torch_generator(seed, "environment", self.data.device)
         self._num_steps = 0
-        rows = torch.randint(
-            self.data.num_rows, (self.config.num_users,), generator=self._generator, device=self.data.device
+        drawn = torch.randint(
+            len(self._start_rows), (self.config.num_users,), generator=self._generator, device=self.data.device
         )
-        self.request = self.data.requests(rows)
+        self.request = self.data.requests(self._start_rows[drawn])
         return self.request
 
     @torch.inference_mode()

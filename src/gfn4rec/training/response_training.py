@@ -24,6 +24,7 @@ from gfn4rec.simulator.checkpoint import (
 from gfn4rec.simulator.plots import plot_reliability
 from gfn4rec.simulator.response_model import ResponseModel
 from gfn4rec.simulator.truth import bayes_auc
+from gfn4rec.training.learner import load_optimizer_tensors, optimizer_tensors
 from gfn4rec.training.response_loop import (
     TEST,
     TRAIN,
@@ -82,7 +83,7 @@ def train_response_model(
             best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         record = {"loss": loss, "mean_auc": mean_auc, "auc": [None if math.isnan(v) else v for v in found]}
         manifest = manifest.model_copy(update={"epochs": (*manifest.epochs, record)})
-        last = {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | _optimizer_tensors(optimizer)
+        last = {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | optimizer_tensors(optimizer)
         write_directory(out, manifest, {WEIGHTS: best, _LAST: last})
     return _finish(model, best, data, rows, manifest, out)
 
@@ -153,15 +154,5 @@ def _resume(
     last = load_tensors(out / _LAST)
     weights = {key.removeprefix("model."): value for key, value in last.items() if key.startswith("model.")}
     load_weights(model, weights, out / _LAST)
-    state = optimizer.state_dict()
-    for key, value in last.items():
-        if key.startswith("optimizer."):
-            _, number, name = key.split(".")
-            state["state"].setdefault(int(number), {})[name] = value
-    optimizer.load_state_dict(state)
+    load_optimizer_tensors(optimizer, last)
     return manifest, load_tensors(out / WEIGHTS)
-
-
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    state = optimizer.state_dict()["state"]
-    return {f"optimizer.{number}.{name}": value for number, values in state.items() for name, value in values.items()}

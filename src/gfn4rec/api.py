@@ -1,0 +1,124 @@
+"""The library in short: train, resume, evaluate. The command line calls the same functions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gfn4rec.errors import UserError
+from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
+from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
+from gfn4rec.evaluation.ranking import RankingRule
+from gfn4rec.evaluation.ruler import share_of_ruler
+from gfn4rec.serving.recommender import Query as Query
+from gfn4rec.serving.recommender import Recommender as Recommender
+from gfn4rec.serving.recommender import load_run_policy
+from gfn4rec.training.config import RunSettings
+from gfn4rec.training.config import resolve_settings as resolve_settings
+from gfn4rec.training.group import Group, process_group
+from gfn4rec.training.offline import train_offline
+from gfn4rec.training.online import train_online
+from gfn4rec.training.parts import data_of, new_manifest, new_policy, open_data, open_users, users_of
+from gfn4rec.training.run import Run
+
+Report = Callable[[int, dict[str, float]], None]
+
+
+def train(
+    settings: RunSettings,
+    data: Path | str,
+    simulator: Path | str | None,
+    out: Path | str,
+    device: torch.device | str = "cpu",
+    report: Report = lambda *_: None,
+) -> dict[str, Any] | None:
+    """Train a policy online against simulated users, or offline on logged slates; the final figures.
+
+    `resolve_settings("online", "gfn", changes={"b_f": 0.5})` makes settings.
+
+    None if it was asked to end before, or if this is not the first of several processes.
+    """
+    simulator = None if simulator is None else Path(simulator)
+    with process_group() as group:
+        opened = open_data(Path(data), settings, device)
+        users = None if simulator is None else open_users(simulator, opened, settings)
+        manifest = new_manifest(settings, opened, Path(data), simulator, group.size)
+        run = Run.create(Path(out), manifest) if group.is_first else None
+        group.barrier()
+        run = run or Run.open(Path(out))
+        return _train(run, opened, users, settings, group, report)
+
+
+def resume(
+    directory: Path | str,
+    device: torch.device | str = "cpu",
+    report: Report = lambda *_: None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any] | None:
+    """Go on with an interrupted run, as if it had not been interrupted; `tell` hears of damaged checkpoints."""
+    run = Run.open(Path(directory))
+    if run.results is not None:
+        raise UserError(f"{directory}: is finished; there is nothing to resume")
+    with process_group() as group:
+        if group.size != run.manifest.num_processes:
+            raise UserError(f"{directory}: was begun by {run.manifest.num_processes} processes, not {group.size}")
+        data = data_of(run, device)
+        users = None if run.manifest.simulator_path is None else users_of(run, data)
+        checkpoint = run.load_checkpoint(only="")
+        for note in checkpoint.notes if checkpoint and group.is_first else ():
+            tell(note)
+        return _train(run, data, users, run.manifest.settings, group, report)
+
+
+def _train(
+    run: Run, data: Any, users: Any, settings: RunSettings, group: Group, report: Report
+) -> dict[str, Any] | None:
+    policy = new_policy(data, settings)
+    if settings.kind == "offline":
+        return train_offline(run, policy, data, users, group, report)
+    if users is None:
+        raise UserError("online training needs simulated users; name them with --simulator")
+    return train_online(run, policy, users, group, report)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures by how slates were chosen (`greedy`, `T=1`, ...), the ruler's points, and the test slates'."""
+
+    rows: dict[str, dict[str, float | None]]
+    ruler: list[FrontierPoint]
+    test: dict[str, float] | None
+
+
+def evaluate(
+    directory: Path | str,
+    simulator: Path | None = None,
+    data: Path | None = None,
+    temperatures: Sequence[float] = (1.0,),
+    num_batches: int = 100,
+    ruler_batches: int = 20,
+    ranking: RankingRule = "sorted",
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    report: Callable[[str, int, int], None] = lambda *_: None,
+) -> Evaluation:
+    """Measure the policy of a run, greedy and at each temperature, beside the ruler."""
+    run = Run.open(Path(directory))
+    opened = data_of(run, device, data)
+    users, policy = users_of(run, opened, simulator), load_run_policy(run, opened)
+    environment = users.environment(seed)
+    ruler = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report) if ruler_batches else []
+    ways = {"greedy": Showing(greedy=True)} | {f"T={each:g}": Showing(temperature=each) for each in temperatures}
+    rows: dict[str, dict[str, float | None]] = {}
+    for name, showing in ways.items():
+
+        def tell(done: int, total: int, name: str = name) -> None:
+            report(name, done, total)
+
+        found = evaluate_in_simulator(policy, environment, showing, num_batches, seed, ranking, tell)
+        rows[name] = {**found, "ruler_share": share_of_ruler(ruler, found["coverage"], found["expected_reward"])}
+    num_test = len(opened.split("test"))
+    test = evaluate_on_log(policy, opened, batch_size=min(128, num_test), ranking=ranking) if num_test else None
+    return Evaluation(rows, ruler, test)

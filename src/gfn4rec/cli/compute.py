@@ -1,0 +1,26 @@
+"""Where a command computes: the device and the number of threads, chosen once."""
+
+from typing import Annotated
+
+import typer
+
+from gfn4rec.errors import UserError
+
+DeviceOption = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Threads to compute with; by default one per core.")
+]
+
+
+def choose_device(device: str, threads: int | None) -> str:
+    """The device, after a check that it is there."""
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0][:120]
+        raise UserError(f"--device {device}: cannot be used ({reason})") from error
+    return device

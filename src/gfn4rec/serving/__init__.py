@@ -1,0 +1,1 @@
+"""A trained policy that answers requests."""

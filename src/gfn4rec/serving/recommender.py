@@ -1,0 +1,229 @@
+"""Slates for people, by the ids and titles of the log."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gfn4rec.config import nearest
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.errors import UserError
+from gfn4rec.evaluation.protocol import Showing
+from gfn4rec.nn.weights import load_weights
+from gfn4rec.policies.base import Policy
+from gfn4rec.schema import Proposal, Request
+from gfn4rec.seeding import torch_generator
+from gfn4rec.simulator.environment import UserEnvironment
+from gfn4rec.training.parts import data_of, new_policy, users_of
+from gfn4rec.training.run import POLICY, Run
+
+_BATCH = 128
+
+
+@dataclass(frozen=True)
+class Query:
+    """Who asks. A history, if given, takes the place of the one in the log."""
+
+    user: str | None = None
+    history: tuple[tuple[str, tuple[str, ...] | None], ...] | None = None  # item, behaviours (None: the first one)
+    candidates: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ShownItem:
+    """An item of a slate, and the probability of choosing it at its step."""
+
+    id: str
+    title: str | None
+    probability: float
+
+
+@dataclass(frozen=True)
+class Slate:
+    """A slate, the logarithm of its probability, and its expected reward where a simulator is at hand."""
+
+    items: tuple[ShownItem, ...]
+    log_prob: float
+    expected_reward: float | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The slates for one query, and what could not be heeded."""
+
+    query: Query
+    slates: tuple[Slate, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+class Recommender:
+    """A policy with the data set whose ids it speaks."""
+
+    def __init__(self, policy: Policy, data: SlateData, environment: UserEnvironment | None = None) -> None:
+        self.policy, self.data, self.environment = policy, data, environment
+        self._user_number = {str(raw): number for number, raw in enumerate(data.users["id"].to_list(), start=1)}
+        self._item_number = {str(raw): number for number, raw in enumerate(data.items["id"].to_list(), start=1)}
+        self._item_id = ["", *self._item_number]
+        titles = data.items["title"].to_list() if "title" in data.items.columns else [None] * data.num_items
+        self._title = [None, *titles]
+
+    @classmethod
+    def open(cls, directory: Path | str, data: Path | None = None, device: torch.device | str = "cpu") -> "Recommender":
+        """From a run. Where its simulator is at hand, answers come with expected rewards."""
+        run = Run.open(Path(directory))
+        opened = data_of(run, device, data)
+        simulator = run.manifest.simulator_path
+        has_simulator = simulator is not None and Path(simulator).exists()
+        environment = users_of(run, opened).environment(seed=0) if has_simulator else None
+        return cls(load_run_policy(run, opened), opened, environment)
+
+    def recommend(
+        self,
+        queries: Sequence[Query],
+        num_slates: int = 1,
+        showing: Showing = Showing(),  # noqa: B008
+        exclude_seen: bool = False,
+        seed: int = 0,
+    ) -> Iterator[Answer]:
+        """Answers in the order of the queries, computed in batches."""
+        generator = torch_generator(seed, "recommend", self.data.device)
+        batch = max(1, _BATCH // num_slates)
+        for first in range(0, len(queries), batch):
+            yield from self._answer(queries[first : first + batch], num_slates, showing, exclude_seen, generator)
+
+    def _answer(
+        self,
+        queries: Sequence[Query],
+        num_slates: int,
+        showing: Showing,
+        exclude_seen: bool,
+        generator: torch.Generator,
+    ) -> Iterator[Answer]:
+        notes: list[list[str]] = [[] for _ in queries]
+        request = self._requests(queries, notes)
+        candidates = self._candidates(queries, request, exclude_seen)
+        row_B = torch.arange(len(queries), device=self.data.device).repeat_interleave(num_slates)
+        request = Request(request.user_B[row_B], request.history_BH[row_B], request.response_BHR[row_B])
+        proposal = self.policy.recommend(
+            request,
+            generator,
+            greedy=showing.greedy,
+            temperature=showing.temperature,
+            epsilon=showing.epsilon,
+            candidates=None if candidates is None else candidates[row_B],
+        )
+        slates = self._slates(request, proposal)
+        for number, query in enumerate(queries):
+            own = slates[number * num_slates : (number + 1) * num_slates]
+            yield Answer(query, tuple(own), tuple(notes[number]))
+
+    def _requests(self, queries: Sequence[Query], notes: list[list[str]]) -> Request:
+        user_B = torch.tensor([self._user(query, note) for query, note in zip(queries, notes, strict=True)])
+        request = self.data.latest(user_B.to(self.data.device))
+        history_BH, response_BHR = request.history_BH.clone(), request.response_BHR.clone()
+        for row, query in enumerate(queries):
+            if query.history is not None:
+                self._write_history(history_BH[row], response_BHR[row], query.history, notes[row])
+        return Request(request.user_B, history_BH, response_BHR)
+
+    def _user(self, query: Query, notes: list[str]) -> int:
+        if query.user is None:
+            return 0
+        if query.user not in self._user_number:
+            notes.append(f"user {query.user} is not in the log and is served from the history alone")
+        return self._user_number.get(query.user, 0)
+
+    def _write_history(
+        self,
+        history_H: Tensor,
+        response_HR: Tensor,
+        events: Sequence[tuple[str, tuple[str, ...] | None]],
+        notes: list[str],
+    ) -> None:
+        """The latest events on the right, padding on the left."""
+        history_H.zero_()
+        response_HR.zero_()
+        behaviours = self.data.behaviours
+        known = []
+        for item, named in events:
+            for name in named or ():
+                if name not in behaviours:
+                    raise UserError(f"history: no behaviour {name!r}; {nearest(name, list(behaviours))}")
+            if item not in self._item_number:
+                notes.append(f"item {item} of the history is not in the catalogue and is skipped")
+            else:
+                known.append((self._item_number[item], behaviours[:1] if named is None else named))
+        for place, (number, named) in enumerate(reversed(known[-len(history_H) :]), start=1):
+            history_H[-place] = number
+            for name in named:
+                response_HR[-place, behaviours.index(name)] = 1.0
+
+    def _candidates(self, queries: Sequence[Query], request: Request, exclude_seen: bool) -> Tensor | None:
+        """Lists of item numbers, 0 for padding; None if everybody may be shown everything."""
+        if not exclude_seen and all(query.candidates is None for query in queries):
+            return None
+        num_items = self.data.num_items
+        item_BN = torch.arange(num_items + 1, device=self.data.device).repeat(len(queries), 1)
+        for row, query in enumerate(queries):
+            if query.candidates is not None:
+                numbers = [self._candidate(item) for item in query.candidates]
+                is_wanted_N = torch.zeros(num_items + 1, dtype=torch.bool, device=self.data.device)
+                is_wanted_N[numbers] = True
+                if int(is_wanted_N.sum()) < len(numbers):
+                    raise UserError("candidates: an item is there more than once")
+                item_BN[row, ~is_wanted_N] = 0
+        if exclude_seen:
+            item_BN.scatter_(1, request.history_BH, 0)
+        return item_BN
+
+    def _candidate(self, item: str) -> int:
+        if item not in self._item_number:
+            raise UserError(f"candidates: item {item} is not in the catalogue")
+        return self._item_number[item]
+
+    def _slates(self, request: Request, proposal: Proposal) -> list[Slate]:
+        expected: list[float | None] = [None] * len(proposal.slate_BK)
+        if self.environment is not None:
+            _, probability_BKR, _ = self.environment.probabilities(request, proposal.slate_BK)
+            expected = list((probability_BKR @ self.data.weight_R).mean(dim=1).tolist())
+        made = []
+        for items, log_probs, reward in zip(
+            proposal.slate_BK.tolist(), proposal.log_prob_BK.double(), expected, strict=True
+        ):
+            shown = [
+                ShownItem(self._item_id[item], self._title[item], probability)
+                for item, probability in zip(items, log_probs.exp().tolist(), strict=True)
+            ]
+            made.append(Slate(tuple(shown), float(log_probs.sum()), reward))
+        return made
+
+
+def load_run_policy(run: Run, data: SlateData) -> Policy:
+    """The policy of a run's newest checkpoint, in evaluation mode."""
+    checkpoint = run.load_checkpoint(only=POLICY)
+    if checkpoint is None:
+        raise UserError(f"{run.directory}: has no checkpoint yet; go on with `gfn4rec train resume {run.directory}`")
+    policy = new_policy(data, run.manifest.settings)
+    load_weights(policy, checkpoint.tensors[POLICY], run.directory)
+    return policy.eval()
+
+
+def as_dict(answer: Answer) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "user": answer.query.user,
+        "slates": [
+            {
+                "items": [item.id for item in slate.items],
+                "titles": [item.title for item in slate.items],
+                "probabilities": [item.probability for item in slate.items],
+                "log_prob": slate.log_prob,
+                "expected_reward": slate.expected_reward,
+            }
+            for slate in answer.slates
+        ],
+        **({"notes": list(answer.notes)} if answer.notes else {}),
+    }

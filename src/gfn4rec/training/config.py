@@ -1,0 +1,158 @@
+"""The settings of a run: which policy, how it learns, who answers."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from gfn4rec.config import StrictConfig, describe_settings, nearest, read_toml
+from gfn4rec.errors import UserError
+from gfn4rec.policies import policy_class
+from gfn4rec.training.learner import LearnerConfig
+
+Kind: TypeAlias = Literal["online", "offline"]
+
+
+class OnlineConfig(LearnerConfig):
+    """The online loop of Algorithm 1; the defaults are the paper's."""
+
+    num_steps: int = Field(default=5000, ge=1)
+    """Inference steps; each shows a slate to every user."""
+    warmup_steps: int = Field(default=100, ge=0)
+    """Inference steps before the first learning step."""
+    learning_steps: int = Field(default=1, ge=1)
+    """Learning steps after each inference step."""
+    learning_batch: int = Field(default=128, ge=1)
+    """Slates in a learning step."""
+    newest_share: float = Field(default=0.5, ge=0, le=1)
+    """Share of a learning batch that comes from the last inference step; the rest comes from the whole buffer."""
+    buffer_size: int = Field(default=50_000, ge=1)
+    """Slates the replay buffer holds."""
+    temperature: float = Field(default=1.0, ge=1e-6)
+    """Of the slates shown while learning."""
+    epsilon: float = Field(default=0.0, ge=0, le=1)
+    """Share of items drawn uniformly while learning."""
+    evaluate_every: int = Field(default=500, ge=1)
+    """Steps between evaluations on the way."""
+    evaluation_batches: int = Field(default=10, ge=1)
+    """Batches of an evaluation on the way, greedy and sampled each."""
+    final_batches: int = Field(default=100, ge=1)
+    """Batches of the final evaluation, greedy and sampled each."""
+    checkpoint_every: int = Field(default=500, ge=1)
+    """Steps between checkpoints."""
+
+
+class OfflineConfig(LearnerConfig):
+    """Learning from the logged training slates."""
+
+    num_steps: int = Field(default=10_000, ge=1)
+    """Learning steps, at most."""
+    learning_batch: int = Field(default=128, ge=1)
+    """Slates in a learning step."""
+    evaluate_every: int = Field(default=500, ge=1)
+    """Steps between looks at the validation slates."""
+    patience: int = Field(default=5, ge=1)
+    """Looks without a lower validation loss before learning stops."""
+    validation_slates: int = Field(default=4096, ge=1)
+    """Validation slates that are looked at, at most."""
+    final_batches: int = Field(default=100, ge=1)
+    """Batches of the final evaluation in the simulator, greedy and sampled each."""
+    checkpoint_every: int = Field(default=500, ge=1)
+    """Steps between checkpoints."""
+
+
+class UsersConfig(StrictConfig):
+    """Who answers, online and in evaluations."""
+
+    num_users: int = Field(default=128, ge=1)
+    """Users at a time."""
+    episode_length: int = Field(default=5, ge=1)
+    """Slates before all users are replaced."""
+    rho: float | None = Field(default=None, ge=0)
+    """Strength of item influence; by default that of the simulator."""
+
+
+class RunSettings(StrictConfig):
+    """What a user can choose of a run, all of it resolved."""
+
+    kind: Kind
+    policy: str
+    seed: int = 0
+    policy_settings: dict[str, Any]
+    training: dict[str, Any]
+    users: UsersConfig
+
+
+def resolve_settings(
+    kind: Kind,
+    policy: str | None = None,
+    file: Path | None = None,
+    changes: Mapping[str, Any] | Sequence[str] = (),
+    seed: int | None = None,
+) -> RunSettings:
+    """Settings from a TOML file and changes to them, as a mapping or as texts `key=value`.
+
+    The file has `policy`, `seed`, and the tables `[settings]` (the policy's), `[training]` and `[users]`. A change
+    names its key as `gfn4rec policy list` and `gfn4rec train options` show it, with or without its table.
+    """
+    content = read_toml(file) if file else {}
+    where = str(file) if file else "settings"
+    known = {"policy", "seed", "settings", "training", "users"}
+    for key in content:
+        if key not in known:
+            raise UserError(f"{where}: unknown key {key!r}; {nearest(key, sorted(known))}")
+    name = policy or content.get("policy")
+    if name is None:
+        raise UserError("no policy; name one with --policy, or in the file of --config")
+    tables: dict[str, dict[str, Any]] = {key: dict(content.get(key, {})) for key in ("settings", "training", "users")}
+    kinds = table_configs(kind, name)
+    named = changes.items() if isinstance(changes, Mapping) else [_parse_change(text) for text in changes]
+    for key, value in named:
+        _apply(key, value, tables, kinds)
+    parsed = {key: kinds[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
+    users = parsed["users"]
+    assert isinstance(users, UsersConfig)
+    return RunSettings(
+        kind=kind,
+        policy=name,
+        seed=content.get("seed", 0) if seed is None else seed,
+        policy_settings=parsed["settings"].model_dump(mode="json"),
+        training=parsed["training"].model_dump(mode="json"),
+        users=users,
+    )
+
+
+def table_configs(kind: Kind, policy: str) -> dict[str, type[StrictConfig]]:
+    """The tables of a settings file."""
+    training = OnlineConfig if kind == "online" else OfflineConfig
+    return {"settings": policy_class(policy).Config, "training": training, "users": UsersConfig}
+
+
+def _parse_change(text: str) -> tuple[str, Any]:
+    """The value is a TOML value, or the text itself."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise UserError(f"--set {text}: write key=value")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def _apply(key: str, value: Any, tables: dict[str, dict[str, Any]], kinds: dict[str, type[StrictConfig]]) -> None:
+    """Put a change where it belongs: in the table it names, or in the one that has its key."""
+    keys = {table: [each.key for each in describe_settings(config())] for table, config in kinds.items()}
+    table, _, inner = key.partition(".")
+    if table not in tables or inner not in keys[table]:
+        found = [each for each, names in keys.items() if key in names]
+        if not found:
+            every = [name for names in keys.values() for name in names]
+            raise UserError(f"settings: unknown key {key!r}; {nearest(key, every)}")
+        table, inner = found[0], key
+    target = tables[table]
+    *parts, last = inner.split(".")
+    for part in parts:
+        target = target.setdefault(part, {})
+    target[last] = value

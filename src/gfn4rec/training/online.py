@@ -1,0 +1,154 @@
+"""The online loop, Algorithm 1 of the paper: show slates, remember the answers, learn from them."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, slate_metrics
+from gfn4rec.policies.base import Policy
+from gfn4rec.seeding import stream_seed, torch_generator
+from gfn4rec.training.config import OnlineConfig
+from gfn4rec.training.group import Group
+from gfn4rec.training.interruption import asked_to_end
+from gfn4rec.training.learner import Learner, NotFiniteLoss
+from gfn4rec.training.parts import Users
+from gfn4rec.training.replay import ReplayBuffer
+from gfn4rec.training.run import POLICY, Checkpoint, Run
+from gfn4rec.training.stopping import save_batch
+
+RECENT_STEPS = 100  # the paper reports averages of the last so many steps
+Report = Callable[[int, dict[str, float]], None]
+
+
+class OnlineState:
+    """All that changes from step to step."""
+
+    def __init__(self, policy: Policy, users: Users, config: OnlineConfig, seed: int, group: Group) -> None:
+        num_users, device = group.share(users.config.num_users, "num_users"), users.data.device
+        self.step, self.seconds = 0, 0.0
+        self.policy = policy
+        self.environment = users.environment(stream_seed(seed, group.stream("users")), num_users)
+        self.replay = ReplayBuffer(config.buffer_size // group.size, users.data.weight_R)
+        num_learning_steps = (config.num_steps - config.warmup_steps) * config.learning_steps
+        self.learner = Learner(policy, config, num_learning_steps, seed, group)
+        self.generators = {name: torch_generator(seed, group.stream(name), device) for name in ("policy", "replay")}
+        self.recent: deque[dict[str, float]] = deque(maxlen=RECENT_STEPS)
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """For a checkpoint."""
+        return {
+            POLICY: self.policy.state_dict(),
+            "learner": self.learner.state_dict(),
+            "replay": self.replay.state_dict(),
+            "environment": self.environment.state_dict(),
+            "generators": {name: each.get_state() for name, each in self.generators.items()},
+        }
+
+    def load(self, checkpoint: Checkpoint, group: Group) -> None:
+        """Go on from a checkpoint."""
+        tensors = {name: checkpoint.tensors[part_name(name, group)] for name in self.tensors() if name != POLICY}
+        self.step, self.seconds = checkpoint.step, checkpoint.state["seconds"]
+        self.policy.load_state_dict(checkpoint.tensors[POLICY])
+        self.learner.load_state_dict(tensors["learner"])
+        self.replay.load_state_dict(tensors["replay"])
+        self.environment.load_state_dict(tensors["environment"])
+        for name, generator in self.generators.items():
+            generator.set_state(tensors["generators"][name])
+        self.recent.extend(checkpoint.state["recent"])
+
+
+def part_name(name: str, group: Group) -> str:
+    """The file of a part of a checkpoint: the weights are everybody's, the rest is each process's own."""
+    return name if group.is_first or name == POLICY else f"{name}-{group.rank}"
+
+
+def train_online(
+    run: Run, policy: Policy, users: Users, group: Group, report: Report = lambda *_: None
+) -> dict[str, Any] | None:
+    """Train until all steps are done, from the last checkpoint if there is one. None if asked to end before."""
+    settings = run.manifest.settings
+    config = OnlineConfig.parse(settings.training, "training")
+    state = OnlineState(policy, users, config, settings.seed, group)
+    checkpoint = run.load_checkpoint()
+    if checkpoint is not None:
+        state.load(checkpoint, group)
+    if group.is_first:
+        run.forget_after(state.step)
+    lines: list[dict[str, Any]] = []
+    request, is_learned = state.environment.request, policy.is_learned
+    with asked_to_end() as is_asked:
+        while state.step < config.num_steps:
+            start = time.perf_counter()
+            proposal = policy.recommend(
+                request, state.generators["policy"], temperature=config.temperature, epsilon=config.epsilon
+            )
+            feedback = state.environment.step(proposal.slate_BK)
+            state.replay.add(request, proposal.slate_BK, feedback.response_BKR)
+            shown = slate_metrics(state.environment, proposal.slate_BK, feedback)
+            request = feedback.next_request
+            learned: dict[str, float] = {}
+            if is_learned and state.step >= config.warmup_steps:
+                for _ in range(config.learning_steps):
+                    batch = state.replay.sample(
+                        group.share(config.learning_batch, "learning_batch"),
+                        config.newest_share,
+                        state.generators["replay"],
+                    )
+                    try:
+                        learned = state.learner.learn(batch)
+                    except NotFiniteLoss as problem:
+                        raise save_batch(run, problem, state.step + 1) from problem
+            state.step += 1
+            state.recent.append(shown)
+            state.seconds += time.perf_counter() - start
+            lines.append({"step": state.step, **shown, **learned, "seconds": state.seconds})
+            report(state.step, {**shown, **learned})
+            is_ending = any(group.gather(is_asked()))
+            is_last = state.step == config.num_steps
+            if group.is_first and (is_last or state.step % config.evaluate_every == 0):
+                lines.append({"step": state.step, **_evaluate(policy, users, config.evaluation_batches, settings.seed)})
+            if is_last or is_ending or state.step % config.checkpoint_every == 0:
+                _save(run, state, lines, group)
+                lines = []
+            if is_ending and not is_last:
+                return None
+    return _finish(run, state, users, config, group)
+
+
+def _evaluate(policy: Policy, users: Users, num_batches: int, seed: int) -> dict[str, dict[str, float]]:
+    """Greedy and sampled slates, in an environment of their own, always for the same users."""
+    seed = stream_seed(seed, "evaluation users")
+    environment = users.environment(seed)
+    return {
+        "greedy": evaluate_in_simulator(policy, environment, Showing(greedy=True), num_batches, seed),
+        "sampled": evaluate_in_simulator(policy, environment, Showing(), num_batches, seed),
+    }
+
+
+def _save(run: Run, state: OnlineState, lines: list[dict[str, Any]], group: Group) -> None:
+    """Metrics first: a checkpoint must not know steps that the metrics do not."""
+    parts = {part_name(name, group): values for name, values in state.tensors().items()}
+    gathered = group.gather(parts)
+    if group.is_first:
+        run.record(lines)
+        tensors = {name: values for each in gathered for name, values in each.items()}
+        run.save_checkpoint(state.step, tensors, {"seconds": state.seconds, "recent": list(state.recent)})
+    group.barrier()
+
+
+def _finish(run: Run, state: OnlineState, users: Users, config: OnlineConfig, group: Group) -> dict[str, Any] | None:
+    """The final figures; the first process makes them."""
+    if not group.is_first:
+        return None
+    recent = list(state.recent)
+    results = {
+        "step": state.step,
+        "seconds": state.seconds,
+        "last_steps": {name: sum(each[name] for each in recent) / len(recent) for name in recent[0]},
+        **_evaluate(state.policy, users, config.final_batches, run.manifest.settings.seed),
+    }
+    run.finish(results)
+    return results

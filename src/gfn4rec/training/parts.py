@@ -1,0 +1,97 @@
+"""What a run is made of, put together from its manifest: data set, policy, simulated users."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gfn4rec.data.dataset import HISTORY_LENGTH, SlateData
+from gfn4rec.data.identity import identity_of, refuse_other_data
+from gfn4rec.errors import UserError
+from gfn4rec.policies import build_policy
+from gfn4rec.policies.base import Policy
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.simulator.checkpoint import load_simulator, read_simulator_manifest
+from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
+from gfn4rec.simulator.protocol import UserModel
+from gfn4rec.training.config import RunSettings
+from gfn4rec.training.run import Run, RunManifest, git_hash
+
+
+@dataclass(frozen=True)
+class Users:
+    """A simulator, and how its users come and go."""
+
+    data: SlateData
+    model: UserModel
+    config: EnvironmentConfig
+
+    def environment(self, seed: int, num_users: int | None = None, start_rows: Tensor | None = None) -> UserEnvironment:
+        """An environment of its own."""
+        config = self.config if num_users is None else self.config.model_copy(update={"num_users": num_users})
+        return UserEnvironment(self.data, self.model, config, seed, start_rows)
+
+
+def open_data(path: Path, settings: RunSettings, device: torch.device | str) -> SlateData:
+    """The data set, with histories long enough for the policy and for the simulator."""
+    wanted = settings.policy_settings.get("encoder", {}).get("history_length", HISTORY_LENGTH)
+    return SlateData.open(path, max(wanted, HISTORY_LENGTH), device)
+
+
+def open_users(path: Path, data: SlateData, settings: RunSettings) -> Users:
+    """The simulated users of a run."""
+    model, manifest = load_simulator(path, data)
+    users = settings.users
+    config = EnvironmentConfig(
+        num_users=users.num_users,
+        episode_length=users.episode_length,
+        rho=manifest.rho if users.rho is None else users.rho,
+        slate_size=data.slate_size,
+    )
+    return Users(data, model, config)
+
+
+def new_policy(data: SlateData, settings: RunSettings) -> Policy:
+    """The untrained policy of a run."""
+    return build_policy(settings.policy, Catalogue.of(data), settings.policy_settings, settings.seed)
+
+
+def new_manifest(
+    settings: RunSettings, data: SlateData, data_path: Path, simulator_path: Path | None, num_processes: int
+) -> RunManifest:
+    """What a new run says of itself."""
+    return RunManifest(
+        settings=settings,
+        data_path=str(data_path.resolve()),
+        data=identity_of(data),
+        simulator_path=None if simulator_path is None else str(simulator_path.resolve()),
+        simulator_files=None if simulator_path is None else read_simulator_manifest(simulator_path).files,
+        num_processes=num_processes,
+        git_hash=git_hash(),
+    )
+
+
+def data_of(run: Run, device: torch.device | str, path: Path | None = None) -> SlateData:
+    """The data set a run was made with, or the same one at another place."""
+    path = Path(run.manifest.data_path) if path is None else path
+    if not path.exists():
+        raise UserError(f"{path}: the data set of this run is not there; say with --data where it is")
+    data = open_data(path, run.manifest.settings, device)
+    refuse_other_data(run.manifest.data, data, run.directory)
+    return data
+
+
+def users_of(run: Run, data: SlateData, path: Path | None = None) -> Users:
+    """The simulated users a run was made with, or others."""
+    if path is None and run.manifest.simulator_path is None:
+        raise UserError(f"{run.directory}: was trained without a simulator; name one with --simulator")
+    if path is None:
+        path = Path(str(run.manifest.simulator_path))
+        if not path.exists():
+            raise UserError(f"{path}: the simulator of this run is not there; say with --simulator where it is")
+        if read_simulator_manifest(path).files != run.manifest.simulator_files:
+            raise UserError(
+                f"{path}: the simulator has changed since this run was begun; name another with --simulator"
+            )
+    return open_users(path, data, run.manifest.settings)

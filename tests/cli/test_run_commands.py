@@ -1,0 +1,232 @@
+"""`gfn4rec train`, `evaluate` and `recommend`, from the command line."""
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gfn4rec.cli import main
+from gfn4rec.data.dataset import SlateData
+from tests.conftest import Cli
+
+ENCODER = "encoder = {dim = 8, embedding_dim = 4, num_heads = 2, num_layers = 1, feedforward_dim = 8, state_dim = 16}"
+CONFIG = f"""
+policy = "gfn"
+[settings]
+{ENCODER}
+hidden_dims = [16]
+[training]
+num_steps = 12
+learning_batch = 16
+evaluate_every = 6
+final_batches = 2
+checkpoint_every = 4
+"""
+ONLINE = "warmup_steps = 2\nevaluation_batches = 1\n[users]\nnum_users = 8\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Path:
+    """A simulator, settings and a finished run."""
+    made = tmp_path_factory.mktemp("runs")
+    (made / "online.toml").write_text(CONFIG + ONLINE)
+    (made / "offline.toml").write_text(CONFIG + "[users]\nnum_users = 8\n")
+    (made / "model.toml").write_text(
+        "num_epochs = 1\nbatch_windows = 64\n[model]\ndim = 8\nembedding_dim = 8\nnum_heads = 2\nnum_layers = 1\n"
+    )
+    simulator = ["simulator", "train", data_folder, "--out", made / "simulator", "--config", made / "model.toml"]
+    assert main([str(part) for part in simulator]) == 0
+    online = ["train", "online", "--data", data_folder, "--simulator", made / "simulator"]
+    assert main([str(part) for part in [*online, "--config", made / "online.toml", "--out", made / "run"]]) == 0
+    return made
+
+
+def online(folder: Path, data_folder: Path, out: Path, *more: object) -> list[object]:
+    command = ["train", "online", "--data", data_folder, "--simulator", folder / "simulator"]
+    return [*command, "--config", folder / "online.toml", "--out", out, *more]
+
+
+def test_train_online(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
+    result = cli(*online(folder, data_folder, tmp_path / "run", "--threads", 1, "--set", "b_f=0.8", "--seed", 4))
+    assert result.code == 0, result.err
+    for word in ("greedy", "sampled", "last steps", "coverage", "12 steps in"):
+        assert word in result.out
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["settings"]["policy_settings"]["b_f"] == 0.8
+    assert manifest["settings"]["seed"] == 4
+
+
+def test_train_offline(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
+    command = ["train", "offline", "--data", data_folder, "--config", folder / "offline.toml"]
+    result = cli(*command, "--policy", "cf", "--out", tmp_path / "run", "--json")
+    found = json.loads(result.out)
+    assert found["step"] == 12
+    assert set(found["test"]) == {"r_ndcg", "r_mrr"}
+    assert "greedy" not in found
+    result = cli(*command, "--policy", "cf", "--out", tmp_path / "more", "--simulator", folder / "simulator")
+    assert "greedy" in result.out
+
+
+def test_interrupted_and_resumed(
+    cli: Cli,
+    fails: Callable[..., str],
+    folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from gfn4rec.training.replay import ReplayBuffer
+
+    add, calls = ReplayBuffer.add, list[int]()
+
+    def interrupted(self: ReplayBuffer, *arguments: object) -> None:
+        calls.append(1)
+        if len(calls) == 6:
+            signal.raise_signal(signal.SIGINT)
+        add(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ReplayBuffer, "add", interrupted)
+    result = cli(*online(folder, data_folder, tmp_path / "run"))
+    assert result.code == 130
+    assert f"go on with: gfn4rec train resume {tmp_path / 'run'}" in result.err
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    assert newest.name == "step-00000006"
+    (newest / "policy.safetensors").write_bytes(b"damaged")
+    result = cli("train", "resume", tmp_path / "run", "--json")
+    assert result.code == 0
+    assert "step-00000006" in result.err
+    assert "missing or damaged" in result.err
+    expected = json.loads((folder / "run" / "results.json").read_text(encoding="utf-8"))
+    found = json.loads(result.out)
+    assert found["greedy"] == expected["greedy"]
+    assert found["last_steps"] == expected["last_steps"]
+    assert "is finished; there is nothing to resume" in fails("train", "resume", tmp_path / "run")
+
+
+def test_evaluate(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    command = ["evaluate", folder / "run", "--temperature", "1,0.5", "--batches", 2, "--ruler-batches", 1]
+    result = cli(*command, "--plot", tmp_path / "curve.png")
+    assert result.code == 0, result.err
+    for word in ("greedy", "T=1", "T=0.5", "of ruler", "boltzmann", "test slates: R-NDCG", "rate of click"):
+        assert word in result.out
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads(cli(*command, "--json").out)
+    assert set(found["rows"]) == {"greedy", "T=1", "T=0.5"}
+    assert found["rows"]["greedy"]["coverage"] <= found["rows"]["T=1"]["coverage"]
+    unsorted = json.loads(cli(*command, "--json", "--ranking", "unsorted").out)
+    assert unsorted["rows"]["T=1"]["r_mrr"] != found["rows"]["T=1"]["r_mrr"]
+
+
+def test_recommend(cli: Cli, folder: Path, data: SlateData) -> None:
+    user = data.users["id"][0]
+    result = cli("recommend", folder / "run", "--user", user, "--slates", 2, "--temperature", 0.5)
+    assert result.code == 0, result.err
+    assert "slate 2: log-probability" in result.out
+    assert "expected reward" in result.out
+    found = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out)
+    assert len(found["slates"]) == 3
+    items = found["slates"][0]["items"]
+    assert len(set(items)) == 6
+    assert sum(map(__import__("math").log, found["slates"][0]["probabilities"])) == pytest.approx(
+        found["slates"][0]["log_prob"], rel=1e-4
+    )
+    again = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out)
+    assert again == found
+
+
+def test_recommend_from_a_history_alone(cli: Cli, folder: Path, data: SlateData) -> None:
+    first, second = (str(data.items["id"][number]) for number in (0, 1))
+    command = ["recommend", folder / "run", "--greedy", "--json", "--user", "nobody"]
+    result = cli(*command, "--history", f"{first}:{data.behaviours[0]},{second},unheard-of")
+    found = json.loads(result.out)
+    assert found["notes"] == [
+        "user nobody is not in the log and is served from the history alone",
+        "item unheard-of of the history is not in the catalogue and is skipped",
+    ]
+    other = json.loads(cli(*command, "--history", f"{first}:").out)
+    assert other["slates"][0]["log_prob"] != found["slates"][0]["log_prob"]
+
+
+def test_recommend_from_candidates_and_without_what_was_seen(cli: Cli, folder: Path, data: SlateData) -> None:
+    ids = [str(each) for each in data.items["id"].to_list()]
+    command = ["recommend", folder / "run", "--json", "--slates", 5, "--user", data.users["id"][0]]
+    found = json.loads(cli(*command, "--candidates", ",".join(ids[:8])).out)
+    assert all(set(slate["items"]) <= set(ids[:8]) for slate in found["slates"])
+    history = ",".join(ids[:50])
+    found = json.loads(cli(*command, "--history", history, "--exclude-seen").out)
+    assert all(set(slate["items"]) <= set(ids[50:]) for slate in found["slates"])
+    seen = json.loads(cli(*command, "--history", history).out)
+    assert any(set(slate["items"]) & set(ids[:50]) for slate in seen["slates"])
+
+
+def test_recommend_for_many(cli: Cli, folder: Path, data: SlateData, tmp_path: Path) -> None:
+    users = [str(each) for each in data.users["id"].to_list()[:40]]
+    item = str(data.items["id"][0])
+    lines = [*users, json.dumps({"user": "new", "history": [item, {"item": item, "behaviours": []}]}), ""]
+    (tmp_path / "users.txt").write_text("\n".join(lines))
+    command = ["recommend", folder / "run", "--users", tmp_path / "users.txt", "--out", tmp_path / "slates.jsonl"]
+    result = cli(*command, "--greedy", "--slates", 4)
+    assert "41 users written to" in result.out
+    answers = [json.loads(line) for line in (tmp_path / "slates.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [answer["user"] for answer in answers] == [*users, "new"]
+    alone = json.loads(cli("recommend", folder / "run", "--user", users[7], "--greedy", "--json").out)
+    assert answers[7]["slates"][0]["items"] == alone["slates"][0]["items"]
+
+
+def test_options(cli: Cli) -> None:
+    assert "newest_share" in cli("train", "options", "online").out
+    assert json.loads(cli("train", "options", "offline", "--json").out)["training"]["patience"] == 5
+
+
+def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, data: SlateData, tmp_path: Path) -> None:
+    def start(*more: object) -> str:
+        return fails(*online(folder, data_folder, tmp_path / "x", *more))
+
+    assert "no policy 'gnf'; did you mean 'gfn'?" in start("--policy", "gnf")
+    assert "unknown key 'b_g'" in start("--set", "b_g=1")
+    assert "--device nonsense: cannot be used" in start("--device", "nonsense")
+    assert not (tmp_path / "x").exists()
+    assert "exists already; go on with it by `gfn4rec train resume" in fails(
+        *online(folder, data_folder, folder / "run")
+    )
+    run, user = folder / "run", data.users["id"][0]
+    assert "not a run" in fails("evaluate", tmp_path)
+    assert "choose sorted or unsorted" in fails("evaluate", run, "--ranking", "best")
+    assert "numbers are greater than 0" in fails("evaluate", run, "--temperature", "1,0")
+    assert "whom for?" in fails("recommend", run)
+    assert "--users and --out belong together" in fails("recommend", run, "--users", tmp_path / "u")
+    assert "candidates: item zzz is not in the catalogue" in fails(
+        "recommend", run, "--user", user, "--candidates", "zzz"
+    )
+    few = ",".join(str(each) for each in data.items["id"].to_list()[:3])
+    assert "a slate has 6 items, but there are only 3" in fails("recommend", run, "--user", user, "--candidates", few)
+    item = data.items["id"][0]
+    assert "no behaviour 'clik'; did you mean 'click'?" in fails("recommend", run, "--history", f"{item}:clik")
+    (tmp_path / "users").write_text('{"usr": 3}\n')
+    many = ["recommend", run, "--users", tmp_path / "users", "--out", tmp_path / "out"]
+    assert "line 1: unknown key 'usr'; did you mean 'user'?" in fails(*many)
+    (tmp_path / "users").write_text('{"user": 3, "history": 5}\n')
+    assert 'line 1: write "history" as a list' in fails(*many)
+
+
+def test_a_run_without_its_data_or_simulator(fails: Callable[..., str], folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    path = tmp_path / "run" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(manifest | {"data_path": str(tmp_path / "gone")}), encoding="utf-8")
+    assert "the data set of this run is not there; say with --data where it is" in fails("evaluate", tmp_path / "run")
+    path.write_text(json.dumps(manifest | {"simulator_path": str(tmp_path / "gone")}), encoding="utf-8")
+    assert "the simulator of this run is not there; say with --simulator" in fails("evaluate", tmp_path / "run")
+    path.write_text(json.dumps(manifest | {"simulator_files": {}}), encoding="utf-8")
+    assert "the simulator has changed since this run was begun" in fails("evaluate", tmp_path / "run")
+
+
+def test_a_simulator_for_other_data_is_refused(
+    cli: Cli, fails: Callable[..., str], folder: Path, tmp_path: Path
+) -> None:
+    assert cli("data", "prepare", "synthetic-tiny", "--seed", 9, "--out", tmp_path / "other").code == 0
+    message = fails(*online(folder, tmp_path / "other", tmp_path / "x"))
+    assert "made for another data set" in message

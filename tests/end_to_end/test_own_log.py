@@ -1,0 +1,95 @@
+"""A log of one's own, from a CSV file to slates, with commands alone, and in Python."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Forty people and thirty films: everybody clicks on the first ten, and hardly on the others."""
+    draw = random.Random(0)
+    lines = ["who,what,when,clicked"]
+    for user in range(40):
+        for moment in range(40):
+            film = draw.randrange(30)
+            clicked = int(draw.random() < (0.9 if film < 10 else 0.1))
+            lines.append(f"u{user},film{film},{1_000_000 + 60 * moment},{clicked}")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+SETTINGS = """
+policy = "gfn"
+[settings]
+encoder = {dim = 8, embedding_dim = 8, num_heads = 2, num_layers = 1, feedforward_dim = 16, state_dim = 32}
+hidden_dims = [32]
+[training]
+num_steps = 150
+warmup_steps = 5
+learning_rate = 5e-3
+evaluate_every = 150
+final_batches = 10
+[users]
+num_users = 32
+"""
+
+
+def test_from_a_csv_to_slates(cli: Cli, log: Path, tmp_path: Path) -> None:
+    columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "click=clicked"]
+    assert cli("data", "prepare", log, "--out", tmp_path / "data", *columns, "--slate-size", 3).code == 0
+    (tmp_path / "model.toml").write_text("num_epochs = 4\nbatch_windows = 8\nlearning_rate = 0.01\nmin_rows = 20\n")
+    simulator = [
+        "simulator",
+        "train",
+        tmp_path / "data",
+        "--out",
+        tmp_path / "sim",
+        "--config",
+        tmp_path / "model.toml",
+    ]
+    assert cli(*simulator).code == 0
+    (tmp_path / "run.toml").write_text(SETTINGS)
+    train = ["train", "online", "--data", tmp_path / "data", "--simulator", tmp_path / "sim", "--out", tmp_path / "run"]
+    found = json.loads(cli(*train, "--config", tmp_path / "run.toml", "--json").out)
+    random_run = [*train[:-1], tmp_path / "random", "--policy", "random", "--set", "num_steps=5"]
+    chance = json.loads(cli(*random_run, "--set", "final_batches=10", "--json").out)
+    assert found["greedy"]["expected_reward"] > 1.5 * chance["sampled"]["expected_reward"]
+    assert cli("evaluate", tmp_path / "run", "--batches", 3, "--ruler-batches", 2).code == 0
+    slates = json.loads(cli("recommend", tmp_path / "run", "--user", "u3", "--slates", 2, "--json").out)["slates"]
+    assert all(item.startswith("film") for slate in slates for item in slate["items"])
+
+
+def test_the_same_in_python(log: Path, tmp_path: Path, cli: Cli) -> None:
+    """The lines of the README."""
+    columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "click=clicked"]
+    assert cli("data", "prepare", log, "--out", tmp_path / "data", *columns, "--slate-size", 3).code == 0
+    (tmp_path / "model.toml").write_text("num_epochs = 1\nbatch_windows = 8\nmin_rows = 20\n")
+    simulator = [
+        "simulator",
+        "train",
+        tmp_path / "data",
+        "--out",
+        tmp_path / "sim",
+        "--config",
+        tmp_path / "model.toml",
+    ]
+    assert cli(*simulator).code == 0
+
+    from gfn4rec import api
+
+    settings = api.resolve_settings("online", "gfn", changes={"num_steps": 12, "warmup_steps": 2, "final_batches": 2})
+    results = api.train(settings, data=tmp_path / "data", simulator=tmp_path / "sim", out=tmp_path / "run")
+    found = api.evaluate(tmp_path / "run", temperatures=(1.0, 0.5), num_batches=2, ruler_batches=1)
+    recommender = api.Recommender.open(tmp_path / "run")
+    (answer,) = recommender.recommend([api.Query(user="u3")], num_slates=2)
+
+    assert results is not None
+    assert set(found.rows) == {"greedy", "T=1", "T=0.5"}
+    assert len(answer.slates) == 2
+    assert len(answer.slates[0].items) == 3

@@ -1,0 +1,35 @@
+"""The ruler between its points."""
+
+import pytest
+
+from gfn4rec.evaluation.frontier import FrontierPoint
+from gfn4rec.evaluation.ruler import ruler_reward, share_of_ruler
+
+
+def point(sampler: str, reward: float, coverage: float) -> FrontierPoint:
+    return FrontierPoint(sampler, None, reward, 0.0, coverage, 0.0, 0.0, 0.0)
+
+
+POINTS = [
+    point("random", 0.5, 600),
+    point("boltzmann", 2.0, 300),
+    point("boltzmann", 2.2, 100),
+    point("greedy, slate-aware", 2.4, 20),
+]
+
+
+def test_straight_lines_between_points() -> None:
+    assert ruler_reward(POINTS, 300) == pytest.approx(2.0)
+    assert ruler_reward(POINTS, 200) == pytest.approx(2.1)
+    assert ruler_reward(POINTS, 60) == pytest.approx(2.3)
+
+
+def test_beyond_its_ends() -> None:
+    assert ruler_reward(POINTS, 5) == 2.4
+    assert ruler_reward(POINTS, 301) is None  # the random sampler is no part of the ruler
+    assert share_of_ruler(POINTS, 301, 1.0) is None
+    assert ruler_reward([], 10) is None
+
+
+def test_share() -> None:
+    assert share_of_ruler(POINTS, 200, 1.05) == pytest.approx(0.5)

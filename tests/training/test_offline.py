@@ -1,0 +1,111 @@
+"""The offline loop: it learns, stops when it has converged, and an interruption changes nothing."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.errors import UserError
+from gfn4rec.policies import POLICIES
+from gfn4rec.training import offline
+from gfn4rec.training.group import Group
+from gfn4rec.training.offline import train_offline
+from gfn4rec.training.parts import Users, new_policy
+from gfn4rec.training.run import Run
+from tests.training.conftest import small_settings
+from tests.training.test_online import untimed
+
+NewRun = Callable[..., Run]
+LEARNED = [name for name, kind in POLICIES.items() if kind.is_learned]
+
+
+def train(run: Run, data: SlateData, users: Users | None = None, **more: Any) -> dict[str, Any] | None:
+    return train_offline(run, new_policy(data, run.manifest.settings), data, users, Group(), **more)
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_every_policy_learns_offline_and_is_measured(name: str, data: SlateData, users: Users, new_run: NewRun) -> None:
+    run = new_run(small_settings(name, "offline", {"num_steps": 40, "evaluate_every": 10, "learning_rate": 5e-3}))
+    results = train(run, data, users)
+    assert results is not None
+    losses = [line["validation_loss"] for line in run.metrics() if "validation_loss" in line]
+    assert results["validation_loss"] == min(losses)
+    assert results["best_step"] == 10 * (1 + losses.index(min(losses)))
+    assert min(losses[1:]) < losses[0]
+    assert set(results["test"]) == {"r_ndcg", "r_mrr"}
+    assert results["greedy"]["coverage"] <= results["sampled"]["coverage"]
+
+
+def test_it_stops_when_it_has_converged_and_keeps_the_best(
+    data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(small_settings("cf", "offline", {"num_steps": 500, "evaluate_every": 2, "patience": 3}))
+    looks = iter([5.0, 3.0, 4.0, 3.5, 3.0, 1.0])
+    best: dict[str, torch.Tensor] = {}
+
+    def look(policy: torch.nn.Module, *_: Any) -> float:
+        value = next(looks)
+        if value == 3.0 and not best:
+            best.update({name: tensor.clone() for name, tensor in policy.state_dict().items()})
+        return value
+
+    monkeypatch.setattr(offline, "_validation_loss", look)
+    results = train(run, data)
+    assert results is not None
+    assert (results["step"], results["best_step"], results["validation_loss"]) == (10, 4, 3.0)
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    assert all(torch.equal(best[name], checkpoint.tensors["policy"][name]) for name in best)
+    assert not all(torch.equal(best[name], checkpoint.tensors["current"][name]) for name in best)
+
+
+def test_going_on_after_an_interruption_changes_nothing(data: SlateData, new_run: NewRun) -> None:
+    settings = small_settings("list-cvae", "offline", {"num_steps": 30, "encoder.dropout": 0.2})
+    whole, parts = new_run(settings, "whole"), new_run(settings, "parts")
+    expected = train(whole, data)
+    for stop_at in (3, 14):
+
+        def interrupt(step: int, _: dict[str, float], stop_at: int = stop_at) -> None:
+            if step == stop_at:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        assert train(parts, data, report=interrupt) is None
+    assert untimed(train(parts, data)) == untimed(expected)
+    assert untimed(parts.metrics()) == untimed(whole.metrics())
+
+
+def test_a_pass_shows_every_slate_once(data: SlateData) -> None:
+    slates = data.split("train")
+    size, num_batches = 16, len(slates) // 16
+    passes = []
+    for epoch in range(2):
+        steps = range(epoch * num_batches, (epoch + 1) * num_batches)
+        passes.append(torch.cat([offline._batch(slates, step, size, 0, Group()) for step in steps]).tolist())
+    for each in passes:
+        assert len(set(each)) == len(each) == size * num_batches
+    assert passes[0] != passes[1]
+    halves = [offline._batch(slates, 3, size, 0, Group(rank, 2)) for rank in range(2)]
+    assert torch.equal(torch.cat(halves), offline._batch(slates, 3, size, 0, Group()))
+
+
+def test_users_start_from_the_requests_before_the_test_slates(data: SlateData, users: Users) -> None:
+    rows = data.first_rows(data.split("test"))
+    starts = data.requests(rows)
+    rows_of_starts = zip(starts.user_B.tolist(), starts.history_BH.tolist(), strict=True)
+    known = {(user, tuple(history)) for user, history in rows_of_starts}
+    environment = users.environment(0, start_rows=rows)
+    for _ in range(5):
+        request = environment.reset()
+        for user, history in zip(request.user_B, request.history_BH, strict=True):
+            assert (int(user), tuple(history.tolist())) in known
+
+
+def test_bad_input(data: SlateData, new_run: NewRun) -> None:
+    with pytest.raises(UserError, match="policy random has nothing to learn"):
+        train(new_run(small_settings("random", "offline"), "one"), data)
+    with pytest.raises(UserError, match="fewer than learning_batch 99999"):
+        train(new_run(small_settings("cf", "offline", {"learning_batch": 99999}), "two"), data)

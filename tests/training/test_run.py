@@ -1,0 +1,114 @@
+"""Run directories: whole, or one clear line."""
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import gfn4rec.nn.weights as weights_module
+from gfn4rec.errors import UserError
+from gfn4rec.training.run import Run
+from tests.training.conftest import small_settings
+
+NewRun = Callable[..., Run]
+
+
+@pytest.fixture
+def run(new_run: NewRun) -> Run:
+    made = new_run(small_settings("cf"))
+    for step in (10, 20, 30):
+        made.save_checkpoint(step, {"policy": {"weight": torch.full((3,), float(step))}}, {"seconds": 1.5})
+    return made
+
+
+def test_what_is_written_is_read(run: Run) -> None:
+    opened = Run.open(run.directory)
+    assert opened.manifest == run.manifest
+    checkpoint = opened.load_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.step == 30
+    assert checkpoint.state == {"seconds": 1.5}
+    assert checkpoint.tensors["policy"]["weight"].tolist() == [30.0] * 3
+    assert opened.manifest.settings.policy_settings["probability"] == "sigmoid"
+    assert opened.manifest.versions["torch"] == torch.__version__
+
+
+def test_the_last_two_checkpoints_are_kept(run: Run) -> None:
+    assert [path.name for path in sorted((run.directory / "checkpoints").iterdir())] == [
+        "step-00000020",
+        "step-00000030",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove", "manifest"])
+def test_a_damaged_checkpoint_is_passed_over_with_a_note(run: Run, damage: str) -> None:
+    newest = run.directory / "checkpoints" / "step-00000030"
+    file = newest / ("manifest.json" if damage == "manifest" else "policy.safetensors")
+    content = file.read_bytes()
+    if damage == "remove":
+        file.unlink()
+    else:
+        file.write_bytes(content[: len(content) // 2] if damage in ("cut", "manifest") else content[:-1] + b"x")
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.step == 20
+    assert len(checkpoint.notes) == 1
+    assert "step-00000030" in checkpoint.notes[0]
+
+
+def test_no_whole_checkpoint_at_all(run: Run) -> None:
+    for path in (run.directory / "checkpoints").glob("*/policy.safetensors"):
+        path.write_bytes(b"")
+    with pytest.raises(UserError, match="no checkpoint is whole"):
+        run.load_checkpoint()
+
+
+def test_no_checkpoint_yet(new_run: NewRun) -> None:
+    assert new_run(small_settings("cf")).load_checkpoint() is None
+
+
+def test_a_run_of_another_version(run: Run) -> None:
+    manifest = json.loads((run.directory / "manifest.json").read_text(encoding="utf-8"))
+    (run.directory / "manifest.json").write_text(json.dumps(manifest | {"version": 99}), encoding="utf-8")
+    with pytest.raises(UserError, match="format version 99, but this gfn4rec reads version 1"):
+        Run.open(run.directory)
+
+
+def test_something_else_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a run"):
+        Run.open(tmp_path)
+
+
+def test_a_run_does_not_overwrite_anything(run: Run) -> None:
+    with pytest.raises(UserError, match="exists already; go on with it by `gfn4rec train resume"):
+        Run.create(run.directory, run.manifest)
+    other = run.directory.parent / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("precious")
+    with pytest.raises(UserError, match="exists already; choose another --out"):
+        Run.create(other, run.manifest)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(weights_module, "save_file", full)
+    with pytest.raises(UserError, match="writing failed, what was there before is untouched .*No space left"):
+        run.save_checkpoint(40, {"policy": {"weight": torch.ones(3)}}, {})
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.step == 30
+    assert not list((run.directory / "checkpoints").glob(".*"))
+
+
+def test_metrics_lines(run: Run) -> None:
+    run.record([{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.25}])
+    run.record([{"step": 3, "reward": 1.0}])
+    assert [line["step"] for line in run.metrics()] == [1, 2, 3]
+    run.forget_after(2)
+    assert run.metrics() == [{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.25}]

@@ -1,0 +1,67 @@
+"""Settings from files and changes, and how mistakes in them are told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfn4rec.errors import UserError
+from gfn4rec.training.config import resolve_settings
+
+
+def test_defaults_are_the_papers() -> None:
+    settings = resolve_settings("online", "gfn")
+    assert settings.training["num_steps"] == 5000
+    assert settings.training["warmup_steps"] == 100
+    assert settings.training["buffer_size"] == 50_000
+    assert settings.training["newest_share"] == 0.5
+    assert settings.users.num_users == 128
+    assert settings.policy_settings["b_r"] == 0.3
+    assert settings.seed == 0
+
+
+def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    policy = 'policy = "gfn"\nseed = 3\n[settings]\nb_f = 0.7\nencoder = {dim = 8}\n'
+    file.write_text(policy + "[training]\nnum_steps = 9\n[users]\nrho = 0.5\n")
+    settings = resolve_settings(
+        "online", None, file, ["b_r=0.2", "encoder.num_layers=1", "training.clip_norm=2", "objective=db"]
+    )
+    assert settings.seed == 3
+    assert settings.training["num_steps"] == 9
+    assert settings.training["clip_norm"] == 2.0
+    assert settings.users.rho == 0.5
+    found = settings.policy_settings
+    assert (found["b_f"], found["b_r"], found["objective"]) == (0.7, 0.2, "db")
+    assert (found["encoder"]["dim"], found["encoder"]["num_layers"], found["encoder"]["dropout"]) == (8, 1, 0.0)
+    assert resolve_settings("online", "cf", changes={"num_steps": 7}, seed=5).seed == 5
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes", "message"),
+    [
+        ("gnf", (), "no policy 'gnf'; did you mean 'gfn'?"),
+        (None, (), "no policy; name one with --policy"),
+        ("gfn", ["b_q=1"], "unknown key 'b_q'; did you mean 'b_"),
+        ("gfn", ["num_stepz=1"], "unknown key 'num_stepz'; did you mean 'num_steps'?"),
+        ("cf", ["b_f=1"], "unknown key 'b_f'"),
+        ("gfn", ["b_f"], "--set b_f: write key=value"),
+        ("gfn", ["b_f=lots"], "b_f: Input should be a valid number"),
+        ("gfn", ["learning_rate=-1"], "learning_rate: Input should be greater than 0"),
+        ("gfn", ["users.num_users=0"], "num_users: Input should be greater than or equal to 1"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(policy: str | None, changes: Any, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        resolve_settings("online", policy, changes=changes)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_with_an_unknown_table(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('policy = "gfn"\n[trianing]\nnum_steps = 9\n')
+    with pytest.raises(UserError, match="unknown key 'trianing'; did you mean 'training'?"):
+        resolve_settings("online", None, file)
+    with pytest.raises(UserError, match="no such file"):
+        resolve_settings("online", None, tmp_path / "nothing.toml")
