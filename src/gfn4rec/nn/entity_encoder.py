@@ -1,6 +1,7 @@
 """Users and items as vectors: embeddings of the id and of each feature, normalised, mapped, summed, normalised."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gfn4rec.schema import FeatureTensors
@@ -53,7 +54,11 @@ class EntityEncoder(nn.Module):
         parts += [module(self._values("categorical", name)[index]) for name, module in self.categorical.items()]
         parts += [module(self._values("multi", name)[index]) for name, module in self.multi.items()]
         parts += [module(self._values("numeric", name)[index, None]) for name, module in self.numeric.items()]
-        encoding: Tensor = self.norm(self.kernel(self.embedding_norm(torch.stack(parts))).sum(dim=0))
+        # The sum of the mapped parts is the map of their sum, but for the bias, which counts once per part.
+        total = self.embedding_norm(parts[0])
+        for part in parts[1:]:
+            total = total + self.embedding_norm(part)
+        encoding: Tensor = self.norm(F.linear(total, self.kernel.weight, len(parts) * self.kernel.bias))
         return encoding
 
     def _values(self, kind: str, name: str) -> Tensor:

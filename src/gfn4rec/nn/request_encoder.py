@@ -113,7 +113,8 @@ class RequestEncoder(nn.Module):
 
 
 def _causal_mask(is_key_BT: Tensor) -> Tensor:
-    """Where each position attends: to the keys up to and including itself, (B, 1, T, T)."""
+    """0 where a position attends, to the keys up to and including itself, and -inf elsewhere, (B, 1, T, T)."""
     length = is_key_BT.shape[1]
     causal_TT = torch.ones(length, length, dtype=torch.bool, device=is_key_BT.device).tril()
-    return is_key_BT[:, None, None, :] & causal_TT
+    allowed_BTT = is_key_BT[:, None, None, :] & causal_TT
+    return torch.zeros(allowed_BTT.shape, device=is_key_BT.device).masked_fill_(~allowed_BTT, -torch.inf)

@@ -49,7 +49,9 @@ class Learner:
         self._generator = torch_generator(seed, group.stream("learner"), policy.catalogue.weight_R.device)
         # An optimiser wants something to hold, even for a policy that has nothing to learn.
         weights = [weight for weight in policy.parameters() if weight.requires_grad] or [nn.Parameter(torch.zeros(1))]
-        self._optimizer = torch.optim.Adam(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
+        self._optimizer = torch.optim.Adam(
+            weights, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+        )
         self._weights = weights
         loss: Callable[..., Tensor] = _LossModule(policy)
         if group.size > 1:
