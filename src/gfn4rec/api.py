@@ -87,9 +87,16 @@ def _train(
 class Evaluation:
     """Figures by how slates were chosen (`greedy`, `T=1`, ...), the ruler's points, and the test slates'."""
 
-    rows: dict[str, dict[str, float | None]]
+    rows: dict[str, dict[str, float]]
     ruler: list[FrontierPoint]
     test: dict[str, float] | None
+
+    def with_ruler(self, ruler: Sequence[FrontierPoint]) -> dict[str, dict[str, float | None]]:
+        """The rows with the reward as a share of a ruler's at the same coverage."""
+        return {
+            name: {**row, "ruler_share": share_of_ruler(ruler, row["coverage"], row["expected_reward"])}
+            for name, row in self.rows.items()
+        }
 
 
 def evaluate(
@@ -111,14 +118,13 @@ def evaluate(
     environment = users.environment(seed)
     ruler = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report) if ruler_batches else []
     ways = {"greedy": Showing(greedy=True)} | {f"T={each:g}": Showing(temperature=each) for each in temperatures}
-    rows: dict[str, dict[str, float | None]] = {}
+    rows: dict[str, dict[str, float]] = {}
     for name, showing in ways.items():
 
         def tell(done: int, total: int, name: str = name) -> None:
             report(name, done, total)
 
-        found = evaluate_in_simulator(policy, environment, showing, num_batches, seed, ranking, tell)
-        rows[name] = {**found, "ruler_share": share_of_ruler(ruler, found["coverage"], found["expected_reward"])}
+        rows[name] = evaluate_in_simulator(policy, environment, showing, num_batches, seed, ranking, tell)
     num_test = len(opened.split("test"))
     test = evaluate_on_log(policy, opened, batch_size=min(128, num_test), ranking=ranking) if num_test else None
     return Evaluation(rows, ruler, test)

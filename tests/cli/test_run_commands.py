@@ -114,10 +114,21 @@ def test_evaluate(cli: Cli, folder: Path, tmp_path: Path) -> None:
         assert word in result.out
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(cli(*command, "--json").out)
-    assert set(found["rows"]) == {"greedy", "T=1", "T=0.5"}
-    assert found["rows"]["greedy"]["coverage"] <= found["rows"]["T=1"]["coverage"]
-    unsorted = json.loads(cli(*command, "--json", "--ranking", "unsorted").out)
-    assert unsorted["rows"]["T=1"]["r_mrr"] != found["rows"]["T=1"]["r_mrr"]
+    rows = found["runs"]["run"]["rows"]
+    assert set(rows) == {"greedy", "T=1", "T=0.5"}
+    assert rows["greedy"]["coverage"] <= rows["T=1"]["coverage"]
+    unsorted = json.loads(cli(*command, "--json", "--ranking", "unsorted").out)["runs"]["run"]["rows"]
+    assert unsorted["T=1"]["r_mrr"] != rows["T=1"]["r_mrr"]
+
+
+def test_evaluate_several_runs(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "copy")
+    result = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--ruler-batches", 1, "--json")
+    found = json.loads(result.out)
+    assert found["runs"]["run"] == found["runs"]["copy"]
+    assert found["runs"]["copy"]["rows"]["greedy"]["ruler_share"] is not None
+    shown = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--ruler-batches", 1).out
+    assert "copy T=1" in shown
 
 
 def test_recommend(cli: Cli, folder: Path, data: SlateData) -> None:

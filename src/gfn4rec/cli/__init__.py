@@ -31,7 +31,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(simulator_app, name="simulator")
 app.add_typer(policy_app, name="policy")
 app.add_typer(train_app, name="train")
-app.command("evaluate", epilog="Example: gfn4rec evaluate runs/gfn --temperature 1,0.5,0.25 --plot curve.png")(
+app.command("evaluate", epilog="Example: gfn4rec evaluate runs/cf runs/gfn --temperature 1,0.5,0.25 --plot curve.png")(
     evaluate_command
 )
 app.command("recommend", epilog="Example: gfn4rec recommend runs/gfn --user 42 --slates 3 --temperature 0.5")(

@@ -12,7 +12,7 @@ from gfn4rec.errors import UserError
 
 
 def evaluate_command(
-    directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run.")],
+    directories: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several to compare.")],
     simulator: Annotated[
         Path | None, typer.Option("--simulator", metavar="SIM", help="Other users than the run's.")
     ] = None,
@@ -31,34 +31,42 @@ def evaluate_command(
 ) -> None:
     """Reward, ranking and diversity of a run's policy, greedy and sampled, beside the ruler's."""
     from gfn4rec import api
-    from gfn4rec.evaluation.curve import plot_curve
+    from gfn4rec.evaluation.curve import plot_curves
 
     temperatures = parse_numbers("--temperature", temperature)
     if ranking not in ("sorted", "unsorted"):
         raise UserError(f"--ranking {ranking}: choose sorted or unsorted")
     chosen = choose_device(device, threads)
-    with working(f"opening {directory}") as work:
-        found = api.evaluate(
-            directory,
-            simulator,
-            data,
-            temperatures,
-            batches,
-            ruler_batches,
-            ranking,  # type: ignore[arg-type]
-            seed,
-            chosen,
-            work.advance,
-        )
+    found = {}
+    with working(f"opening {directories[0]}") as work:
+        for number, directory in enumerate(directories):
+            found[directory.name] = api.evaluate(
+                directory,
+                simulator,
+                data,
+                temperatures,
+                batches,
+                0 if number else ruler_batches,  # one ruler for all
+                ranking,  # type: ignore[arg-type]
+                seed,
+                chosen,
+                work.advance,
+            )
+    ruler = found[directories[0].name].ruler
+    rows = {name: each.with_ruler(ruler) for name, each in found.items()}
     if plot is not None:
-        plot.write_bytes(plot_curve(found.rows, found.ruler, directory.name))
+        plot.write_bytes(plot_curves(rows, ruler))
     if as_json:
-        ruler = [point.as_dict() for point in found.ruler]
-        print_json({"rows": found.rows, "ruler": ruler, "test": found.test})
+        runs = {name: {"rows": rows[name], "test": each.test} for name, each in found.items()}
+        print_json({"runs": runs, "ruler": [point.as_dict() for point in ruler]})
         return
-    print_figures(found.rows)
-    if found.ruler:
+    many = len(found) > 1
+    print_figures({f"{name} {way}" if many else way: row for name, ways in rows.items() for way, row in ways.items()})
+    if ruler:
         out().print()
-        print_ruler(found.ruler)
-    if found.test is not None:
-        out().print(f"\ntest slates: R-NDCG {found.test['r_ndcg']:.4f}, R-MRR {found.test['r_mrr']:.4f}")
+        print_ruler(ruler)
+    out().print()
+    for name, each in found.items():
+        if each.test is not None:
+            prefix = f"{name}, " if many else ""
+            out().print(f"{prefix}test slates: R-NDCG {each.test['r_ndcg']:.4f}, R-MRR {each.test['r_mrr']:.4f}")

@@ -20,7 +20,7 @@ class TransformerLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, token_BTD: Tensor, mask: Tensor) -> Tensor:
-        """Attend where `mask` (broadcast to B, heads, queries, keys) is true; a mask of numbers is added to the scores."""
+        """Attend where `mask` (broadcast to B, heads, queries, keys) is true; numbers are added to the scores."""
         weight_2DD = self.key_value.weight.unflatten(0, (self.num_heads, 2, -1)).transpose(0, 1).flatten(1, 2)
         bias_2D = self.key_value.bias.unflatten(0, (self.num_heads, 2, -1)).transpose(0, 1).flatten(1)
         # One product each for keys and values: their gradients need not be put side by side again.
