@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := build/demo
-QUICK := --set num_steps=500 --set evaluate_every=500 --set final_batches=20
+QUICK := --set num_steps=300 --set evaluate_every=300 --set final_batches=20
 
 .PHONY: demo test lint format benchmark clean
 

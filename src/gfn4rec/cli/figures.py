@@ -24,11 +24,11 @@ _DECIMALS = {"coverage": 1, "r_mrr": 4}
 def print_figures(rows: Mapping[str, Mapping[str, float | None]]) -> None:
     """Reward, diversity and ranking; then the rates of the behaviours, and ILD as the authors report it."""
     rates = sorted({key for row in rows.values() for key in row if key.startswith("rate_")})
-    names = {key: f"rate of {key.removeprefix('rate_')}" for key in rates}
-    _print_columns(rows, COLUMNS)
+    names = {key: key.removeprefix("rate_") for key in rates}
+    _print_columns("", rows, COLUMNS)
     if rates:
         out().print()
-        _print_columns(rows, names | {"ild_reference": "ild_reference"})
+        _print_columns("rate of", rows, names | {"ild_reference": "ild_reference"})
 
 
 def print_ruler(points: Sequence["FrontierPoint"]) -> None:
@@ -41,9 +41,9 @@ def print_ruler(points: Sequence["FrontierPoint"]) -> None:
     out().print(shown)
 
 
-def _print_columns(rows: Mapping[str, Mapping[str, float | None]], columns: Mapping[str, str]) -> None:
+def _print_columns(title: str, rows: Mapping[str, Mapping[str, float | None]], columns: Mapping[str, str]) -> None:
     keys = [key for key in columns if any(key in row for row in rows.values())]
-    shown = table("", *(columns[key] for key in keys))
+    shown = table(title, *(columns[key] for key in keys))
     for name, row in rows.items():
         if any(key in row for key in keys):
             shown.add_row(name, *(_figure(key, row.get(key)) for key in keys))
