@@ -40,20 +40,17 @@ num_users = 32
 """
 
 
-def test_from_a_csv_to_slates(cli: Cli, log: Path, tmp_path: Path) -> None:
+def prepare_and_simulate(cli: Cli, log: Path, folder: Path) -> None:
+    """`folder/data` and `folder/sim`."""
     columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "click=clicked"]
-    assert cli("data", "prepare", log, "--out", tmp_path / "data", *columns, "--slate-size", 3).code == 0
-    (tmp_path / "model.toml").write_text("num_epochs = 4\nbatch_windows = 8\nlearning_rate = 0.01\nmin_rows = 20\n")
-    simulator = [
-        "simulator",
-        "train",
-        tmp_path / "data",
-        "--out",
-        tmp_path / "sim",
-        "--config",
-        tmp_path / "model.toml",
-    ]
-    assert cli(*simulator).code == 0
+    assert cli("data", "prepare", log, "--out", folder / "data", *columns, "--slate-size", 3).code == 0
+    (folder / "model.toml").write_text("num_epochs = 4\nbatch_windows = 8\nlearning_rate = 0.01\nmin_rows = 20\n")
+    simulator = ["simulator", "train", folder / "data", "--out", folder / "sim"]
+    assert cli(*simulator, "--config", folder / "model.toml").code == 0
+
+
+def test_from_a_csv_to_slates(cli: Cli, log: Path, tmp_path: Path) -> None:
+    prepare_and_simulate(cli, log, tmp_path)
     (tmp_path / "run.toml").write_text(SETTINGS)
     train = ["train", "online", "--data", tmp_path / "data", "--simulator", tmp_path / "sim", "--out", tmp_path / "run"]
     found = json.loads(cli(*train, "--config", tmp_path / "run.toml", "--json").out)
@@ -67,19 +64,7 @@ def test_from_a_csv_to_slates(cli: Cli, log: Path, tmp_path: Path) -> None:
 
 def test_the_same_in_python(log: Path, tmp_path: Path, cli: Cli) -> None:
     """The lines of the README."""
-    columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "click=clicked"]
-    assert cli("data", "prepare", log, "--out", tmp_path / "data", *columns, "--slate-size", 3).code == 0
-    (tmp_path / "model.toml").write_text("num_epochs = 1\nbatch_windows = 8\nmin_rows = 20\n")
-    simulator = [
-        "simulator",
-        "train",
-        tmp_path / "data",
-        "--out",
-        tmp_path / "sim",
-        "--config",
-        tmp_path / "model.toml",
-    ]
-    assert cli(*simulator).code == 0
+    prepare_and_simulate(cli, log, tmp_path)
 
     from gfn4rec import api
 

@@ -103,7 +103,9 @@ def train_offline(
                 lines = []
             if is_ending and not is_over:
                 return None
-    return _finish(run, state, data, users, config, group)
+    results = _finish(run, state, data, users, config, group)
+    group.barrier()  # the results are there when anybody looks
+    return results
 
 
 def _batch(slates: Tensor, step: int, size: int, seed: int, group: Group) -> Tensor:

@@ -115,7 +115,9 @@ def train_online(
                 lines = []
             if is_ending and not is_last:
                 return None
-    return _finish(run, state, users, config, group)
+    results = _finish(run, state, users, config, group)
+    group.barrier()  # the results are there when anybody looks
+    return results
 
 
 def _evaluate(policy: Policy, users: Users, num_batches: int, seed: int) -> dict[str, dict[str, float]]:
