@@ -2,6 +2,7 @@
 
 import errno
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,20 @@ def test_metrics_lines(run: Run) -> None:
     assert [line["step"] for line in run.metrics()] == [1, 2, 3]
     run.forget_after(2)
     assert run.metrics() == [{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.25}]
+
+
+def test_tensorboard_events_have_the_metrics(new_run: NewRun) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    made = new_run(small_settings("cf", changes={"tensorboard": True}))
+    made.record([{"step": 1, "reward": 0.5, "seconds": 3.0}])
+    made.record([{"step": 2, "reward": 0.25}, {"step": 2, "greedy": {"reward": 0.75}}])
+    events = accumulator.EventAccumulator(str(made.directory / "tensorboard"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {"reward", "greedy/reward"}
+    assert [(event.step, event.value) for event in events.Scalars("reward")] == [(1, 0.5), (2, 0.25)]
+
+
+def test_tensorboard_that_is_not_installed_is_told(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UserError, match="tensorboard is not installed; pip install 'gfn4rec.tensorboard.'"):
+        new_run(small_settings("cf", changes={"tensorboard": True}))

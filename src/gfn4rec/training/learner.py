@@ -29,6 +29,8 @@ class LearnerConfig(StrictConfig):
     """L2 penalty of the weights."""
     clip_norm: float = Field(default=10.0, gt=0)
     """Longest gradient; longer ones are shortened to it."""
+    tensorboard: bool = False
+    """Whether metrics are written as TensorBoard events, too (extra `tensorboard`)."""
 
 
 class NotFiniteLoss(Exception):  # noqa: N818

@@ -27,6 +27,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, write_directory
 from gfn4rec.storage import MANIFEST, raw_manifest, write_whole
 from gfn4rec.training.config import RunSettings
+from gfn4rec.training.tensorboard import require_tensorboard, write_events
 
 FORMAT: Final = "gfn4rec run"
 CHECKPOINT_FORMAT: Final = "gfn4rec checkpoint"
@@ -74,6 +75,7 @@ class Run:
 
     def __init__(self, directory: Path, manifest: RunManifest) -> None:
         self.directory, self.manifest = directory, manifest
+        self._has_events = bool(manifest.settings.training.get("tensorboard"))
 
     @classmethod
     def create(cls, directory: Path, manifest: RunManifest) -> "Run":
@@ -81,6 +83,8 @@ class Run:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             remedy = f"go on with it by `gfn4rec train resume {directory}`, or " if _is_run(directory) else ""
             raise UserError(f"{directory}: exists already; {remedy}choose another --out")
+        if manifest.settings.training.get("tensorboard"):
+            require_tensorboard()
         try:
             (directory / "checkpoints").mkdir(parents=True)
         except OSError as error:
@@ -117,6 +121,8 @@ class Run:
         try:
             with (self.directory / "metrics.jsonl").open("a", encoding="utf-8") as file:
                 file.write(text)
+            if self._has_events:
+                write_events(self.directory, lines)
         except OSError as error:
             raise UserError(
                 f"{self.directory}: writing failed ({error.strerror}); the last checkpoint is kept"
