@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from gfn4rec.schema import FeatureTensors
 
 _INITIAL_DEVIATION = 0.1
+_MOST_SHARES = 2**24  # of a multi-valued feature; a product with so many is faster than a look-up of each value
 
 
 class EntityEncoder(nn.Module):
@@ -38,6 +39,11 @@ class EntityEncoder(nn.Module):
         for kind in ("categorical", "multi", "numeric"):
             for name, values in getattr(features, kind).items():
                 self.register_buffer(_buffer(kind, name), values, persistent=False)
+        for name, values in features.multi.items():
+            if len(values) * features.num_values[name] <= _MOST_SHARES:
+                self.register_buffer(
+                    _buffer("share", name), _shares(values, features.num_values[name]), persistent=False
+                )
 
     def forward(self, index: Tensor) -> Tensor:
         """The encodings of entities, (...,) -> (..., D)."""
@@ -52,7 +58,7 @@ class EntityEncoder(nn.Module):
     def _encode(self, index: Tensor) -> Tensor:
         parts = [self.id_embedding(index)]
         parts += [module(self._values("categorical", name)[index]) for name, module in self.categorical.items()]
-        parts += [module(self._values("multi", name)[index]) for name, module in self.multi.items()]
+        parts += [self._bag(name, index) for name in self.multi]
         parts += [module(self._values("numeric", name)[index, None]) for name, module in self.numeric.items()]
         # The sum of the mapped parts is the map of their sum, but for the bias, which counts once per part.
         total = self.embedding_norm(parts[0])
@@ -61,6 +67,17 @@ class EntityEncoder(nn.Module):
         encoding: Tensor = self.norm(F.linear(total, self.kernel.weight, len(parts) * self.kernel.bias))
         return encoding
 
+    def _bag(self, name: str, index: Tensor) -> Tensor:
+        """The mean of the values' embeddings; a product with the shares of the values, where there are few values."""
+        bag, share_NV = self.multi[name], getattr(self, _buffer("share", name), None)
+        assert isinstance(bag, nn.EmbeddingBag)
+        if share_NV is None:
+            mean: Tensor = bag(self._values("multi", name)[index])
+            return mean
+        is_table = len(index) == self.num_entities + 1  # which is asked for in order
+        product: Tensor = (share_NV if is_table else share_NV[index]) @ bag.weight
+        return product
+
     def _values(self, kind: str, name: str) -> Tensor:
         values: Tensor = getattr(self, _buffer(kind, name))
         return values
@@ -68,3 +85,10 @@ class EntityEncoder(nn.Module):
 
 def _buffer(kind: str, name: str) -> str:
     return f"{kind}_values_{name.replace('.', '_')}"
+
+
+def _shares(values_NM: Tensor, num_values: int) -> Tensor:
+    """How much each value counts in the mean of each row's values, (N, V); padding counts nothing."""
+    count_NV = torch.zeros(len(values_NM), num_values, device=values_NM.device)
+    count_NV.scatter_add_(1, values_NM, (values_NM > 0).float())
+    return count_NV / count_NV.sum(dim=1, keepdim=True).clamp(min=1)

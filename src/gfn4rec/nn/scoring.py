@@ -145,22 +145,22 @@ class _LogSumExp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient_BT: Tensor) -> tuple[Tensor, Tensor, None, None]:
         query_BTD, vector_ND, log_sum_BT = ctx.saved_tensors
+        scaled_BTD = query_BTD * gradient_BT[:, :, None]
         shelf = cast(Shelf, ctx.shelf)
         # Contiguous, so that the flattened views below are views.
         query_gradient_BTD, vector_gradient_ND = (
             torch.zeros_like(each, memory_format=torch.contiguous_format) for each in (query_BTD, vector_ND)
         )
         for start, score_BTc in score_blocks(query_BTD, shelf, ctx.taken):
-            # From here on `score` holds the gradient of the loss by each score.
-            score_BTc.sub_(log_sum_BT[:, :, None]).exp_().mul_(gradient_BT[:, :, None])
+            score_BTc.sub_(log_sum_BT[:, :, None]).exp_()  # from here on they are probabilities
             stop = start + score_BTc.shape[2]
             if shelf.row_BC is None:
                 flat = score_BTc.flatten(0, 1)
                 query_gradient_BTD.flatten(0, 1).addmm_(flat, vector_ND[start:stop])
-                torch.mm(flat.T, query_BTD.flatten(0, 1), out=vector_gradient_ND[start:stop])
+                torch.mm(flat.T, scaled_BTD.flatten(0, 1), out=vector_gradient_ND[start:stop])
             else:
                 row_Bc = shelf.row_BC[:, start:stop]
                 query_gradient_BTD += score_BTc @ vector_ND[row_Bc]
-                own_BcD = score_BTc.mT @ query_BTD
+                own_BcD = score_BTc.mT @ scaled_BTD
                 vector_gradient_ND.index_add_(0, row_Bc.flatten(), own_BcD.flatten(0, 1))
-        return query_gradient_BTD, vector_gradient_ND, None, None
+        return query_gradient_BTD.mul_(gradient_BT[:, :, None]), vector_gradient_ND, None, None
