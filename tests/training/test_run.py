@@ -111,7 +111,9 @@ def test_metrics_lines(run: Run) -> None:
     run.record([{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.25}])
     run.record([{"step": 3, "reward": 1.0}])
     assert [line["step"] for line in run.metrics()] == [1, 2, 3]
+    (run.directory / "checkpoints" / ".step-00000040-abc").mkdir()
     run.forget_after(2)
+    assert not list((run.directory / "checkpoints").glob(".*"))
     assert run.metrics() == [{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.25}]
 
 

@@ -129,7 +129,9 @@ class Run:
             ) from error
 
     def forget_after(self, step: int) -> None:
-        """Drop the metrics of steps that will be made anew."""
+        """Drop the metrics of steps that will be made anew, and checkpoints that a killed process left half-written."""
+        for left in (self.directory / "checkpoints").glob(".*"):
+            shutil.rmtree(left, ignore_errors=True)
         kept = [line for line in self.metrics() if line["step"] <= step]
         write_whole(self.directory / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
