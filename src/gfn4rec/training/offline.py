@@ -17,9 +17,9 @@ from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
 from gfn4rec.training.learner import Learner, NotFiniteLoss
-from gfn4rec.training.online import part_name
 from gfn4rec.training.parts import Users
 from gfn4rec.training.run import POLICY, Checkpoint, Run
+from gfn4rec.training.saving import part_name, save_state
 from gfn4rec.training.stopping import save_batch
 
 _VALIDATION_BATCH = 512
@@ -99,7 +99,8 @@ def train_offline(
                 lines.append({"step": state.step, "validation_loss": state.looks[-1]["loss"]})
             is_over = is_last or state.has_converged(config.patience)
             if is_over or is_ending or state.step % config.checkpoint_every == 0:
-                _save(run, state, lines, group)
+                summary = {"seconds": state.seconds, "looks": state.looks}
+                save_state(run, state.step, state.tensors(), summary, lines, group)
                 lines = []
             if is_ending and not is_over:
                 return None
@@ -133,16 +134,6 @@ def _validation_loss(policy: Policy, data: SlateData, config: OfflineConfig, ste
     for batch in slates.split(_VALIDATION_BATCH):
         total += len(batch) * float(policy.loss(data.slates(batch), generator, step).loss)
     return total / len(slates)
-
-
-def _save(run: Run, state: OfflineState, lines: list[dict[str, Any]], group: Group) -> None:
-    parts = {part_name(name, group): values for name, values in state.tensors().items()}
-    gathered = group.gather(parts)
-    if group.is_first:
-        run.record(lines)
-        tensors = {name: values for each in gathered for name, values in each.items()}
-        run.save_checkpoint(state.step, tensors, {"seconds": state.seconds, "looks": state.looks})
-    group.barrier()
 
 
 def _finish(

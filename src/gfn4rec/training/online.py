@@ -17,6 +17,7 @@ from gfn4rec.training.learner import Learner, NotFiniteLoss
 from gfn4rec.training.parts import Users
 from gfn4rec.training.replay import ReplayBuffer
 from gfn4rec.training.run import POLICY, Checkpoint, Run
+from gfn4rec.training.saving import part_name, save_state
 from gfn4rec.training.stopping import save_batch
 
 RECENT_STEPS = 100  # the paper reports averages of the last so many steps
@@ -58,11 +59,6 @@ class OnlineState:
         for name, generator in self.generators.items():
             generator.set_state(tensors["generators"][name])
         self.recent.extend(checkpoint.state["recent"])
-
-
-def part_name(name: str, group: Group) -> str:
-    """The file of a part of a checkpoint: the weights are everybody's, the rest is each process's own."""
-    return name if group.is_first or name == POLICY else f"{name}-{group.rank}"
 
 
 def train_online(
@@ -111,7 +107,8 @@ def train_online(
             if group.is_first and (is_last or state.step % config.evaluate_every == 0):
                 lines.append({"step": state.step, **_evaluate(policy, users, config.evaluation_batches, settings.seed)})
             if is_last or is_ending or state.step % config.checkpoint_every == 0:
-                _save(run, state, lines, group)
+                summary = {"seconds": state.seconds, "recent": list(state.recent)}
+                save_state(run, state.step, state.tensors(), summary, lines, group)
                 lines = []
             if is_ending and not is_last:
                 return None
@@ -128,17 +125,6 @@ def _evaluate(policy: Policy, users: Users, num_batches: int, seed: int) -> dict
         "greedy": evaluate_in_simulator(policy, environment, Showing(greedy=True), num_batches, seed),
         "sampled": evaluate_in_simulator(policy, environment, Showing(), num_batches, seed),
     }
-
-
-def _save(run: Run, state: OnlineState, lines: list[dict[str, Any]], group: Group) -> None:
-    """Metrics first: a checkpoint must not know steps that the metrics do not."""
-    parts = {part_name(name, group): values for name, values in state.tensors().items()}
-    gathered = group.gather(parts)
-    if group.is_first:
-        run.record(lines)
-        tensors = {name: values for each in gathered for name, values in each.items()}
-        run.save_checkpoint(state.step, tensors, {"seconds": state.seconds, "recent": list(state.recent)})
-    group.barrier()
 
 
 def _finish(run: Run, state: OnlineState, users: Users, config: OnlineConfig, group: Group) -> dict[str, Any] | None:
