@@ -128,6 +128,24 @@ def test_scores_far_apart_give_finite_values_and_gradients() -> None:
     assert torch.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("own_lists", [False, True])
+@pytest.mark.parametrize("column", [3, 590])
+@pytest.mark.parametrize("size", [-1e4, -100.0, 100.0, 1e4])
+def test_one_score_far_from_the_others_costs_no_precision(own_lists: bool, column: int, size: float) -> None:
+    """Wherever it stands, and whether it may still be chosen or not."""
+    vector_ND = torch.randn(600, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    vector_ND[column] = size
+    query_BKD = make_queries().abs()
+    column_BK = torch.tensor([[column, 40, 50, 60], [40, column, 50, 60], [40, 50, 60, 70]])
+    row_BC = torch.arange(600).expand(B, -1) if own_lists else None
+    double = Shelf(vector_ND, torch.ones(1, dtype=torch.int64), row_BC, block_scores=1)
+    single = Shelf(vector_ND.float(), torch.ones(1, dtype=torch.int64), row_BC, block_scores=1)
+    expected_BK = plain_log_probs(query_BKD, double, column_BK)
+    torch.testing.assert_close(step_log_probs(query_BKD, double, column_BK), expected_BK)
+    ours_BK = step_log_probs(query_BKD.float(), single, column_BK)
+    torch.testing.assert_close(ours_BK.double(), expected_BK, atol=1e-6 * abs(size), rtol=1e-6)
+
+
 def test_blocks_hold_no_more_than_the_budget() -> None:
     """The largest tensor of a pass over a shared list is a block, not the whole matrix."""
     sizes = []
@@ -141,7 +159,7 @@ def test_blocks_hold_no_more_than_the_budget() -> None:
     shelf = Watched(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=2 * GROUP_COLUMNS * B * K)
     step_log_probs(make_queries(torch.float32), shelf, COLUMNS)
     assert max(sizes) == 2 * GROUP_COLUMNS * B * K
-    assert sum(sizes) == 5000 * B * K
+    assert sum(sizes) == (GROUP_COLUMNS + 5000) * B * K  # a few columns show what shift the others need
     sizes.clear()
     lists = Watched(
         vector_ND, torch.zeros(B), torch.arange(2000).expand(B, -1), block_scores=GROUP_COLUMNS * B * (K + D)

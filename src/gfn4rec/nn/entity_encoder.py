@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from gfn4rec.schema import FeatureTensors
 
 _INITIAL_DEVIATION = 0.1
-_MOST_SHARES = 2**24  # of a multi-valued feature; a product with so many is faster than a look-up of each value
+# A feature with few values is a product with their shares, which is faster than looking each value up.
+_FEW_VALUES, _MOST_SHARES = 128, 2**24
 
 
 class EntityEncoder(nn.Module):
@@ -39,11 +40,11 @@ class EntityEncoder(nn.Module):
         for kind in ("categorical", "multi", "numeric"):
             for name, values in getattr(features, kind).items():
                 self.register_buffer(_buffer(kind, name), values, persistent=False)
-        for name, values in features.multi.items():
-            if len(values) * features.num_values[name] <= _MOST_SHARES:
-                self.register_buffer(
-                    _buffer("share", name), _shares(values, features.num_values[name]), persistent=False
-                )
+        for name, values in {**features.categorical, **features.multi}.items():
+            num_values = features.num_values[name]
+            if num_values <= _FEW_VALUES and len(values) * num_values <= _MOST_SHARES:
+                share_NV = _shares(values.view(len(values), -1), num_values, has_padding=name in features.multi)
+                self.register_buffer(_buffer("share", name), share_NV, persistent=False)
 
     def forward(self, index: Tensor) -> Tensor:
         """The encodings of entities, (...,) -> (..., D)."""
@@ -53,42 +54,58 @@ class EntityEncoder(nn.Module):
 
     def table(self) -> Tensor:
         """The encodings of all entities, row 0 included."""
-        return self._encode(torch.arange(self.num_entities + 1, device=self.id_embedding.weight.device))
+        return self._encode(None)
 
-    def _encode(self, index: Tensor) -> Tensor:
-        parts = [self.id_embedding(index)]
-        parts += [module(self._values("categorical", name)[index]) for name, module in self.categorical.items()]
-        parts += [self._bag(name, index) for name in self.multi]
-        parts += [module(self._values("numeric", name)[index, None]) for name, module in self.numeric.items()]
+    def _encode(self, index: Tensor | None) -> Tensor:
+        """The encodings of some entities, or of all in order."""
+        norm = self.embedding_norm
+        parts = [norm(self._ids(index))]
+        # The values of a category are normalised before they are looked up: they are fewer than the entities.
+        parts += [
+            self._look_up("categorical", name, norm(_weight(each)), index) for name, each in self.categorical.items()
+        ]
+        parts += [norm(self._look_up("multi", name, _weight(each), index)) for name, each in self.multi.items()]
+        parts += [norm(each(self._values("numeric", name, index)[:, None])) for name, each in self.numeric.items()]
         # The sum of the mapped parts is the map of their sum, but for the bias, which counts once per part.
-        total = self.embedding_norm(parts[0])
+        total = parts[0]
         for part in parts[1:]:
-            total = total + self.embedding_norm(part)
+            total = total + part
         encoding: Tensor = self.norm(F.linear(total, self.kernel.weight, len(parts) * self.kernel.bias))
         return encoding
 
-    def _bag(self, name: str, index: Tensor) -> Tensor:
-        """The mean of the values' embeddings; a product with the shares of the values, where there are few values."""
-        bag, share_NV = self.multi[name], getattr(self, _buffer("share", name), None)
-        assert isinstance(bag, nn.EmbeddingBag)
-        if share_NV is None:
-            mean: Tensor = bag(self._values("multi", name)[index])
-            return mean
-        is_table = len(index) == self.num_entities + 1  # which is asked for in order
-        product: Tensor = (share_NV if is_table else share_NV[index]) @ bag.weight
-        return product
+    def _ids(self, index: Tensor | None) -> Tensor:
+        if index is None:  # a copy is faster than a look-up of every row; row 0 is not learned
+            return F.pad(self.id_embedding.weight[1:], (0, 0, 1, 0))
+        embedding: Tensor = self.id_embedding(index)
+        return embedding
 
-    def _values(self, kind: str, name: str) -> Tensor:
+    def _look_up(self, kind: str, name: str, embedding_VD: Tensor, index: Tensor | None) -> Tensor:
+        """The embedding of a feature's value, or the mean of its values' embeddings: where there are few values, a
+        product with their shares.
+        """
+        if hasattr(self, _buffer("share", name)):
+            return self._values("share", name, index) @ embedding_VD
+        value = self._values(kind, name, index)
+        if kind == "categorical":
+            return F.embedding(value, embedding_VD)
+        return F.embedding_bag(value, embedding_VD, mode="mean", padding_idx=0)
+
+    def _values(self, kind: str, name: str, index: Tensor | None) -> Tensor:
         values: Tensor = getattr(self, _buffer(kind, name))
-        return values
+        return values if index is None else values[index]
+
+
+def _weight(embedding: nn.Module) -> Tensor:
+    weight: Tensor = embedding.get_parameter("weight")
+    return weight
 
 
 def _buffer(kind: str, name: str) -> str:
     return f"{kind}_values_{name.replace('.', '_')}"
 
 
-def _shares(values_NM: Tensor, num_values: int) -> Tensor:
+def _shares(values_NM: Tensor, num_values: int, has_padding: bool) -> Tensor:
     """How much each value counts in the mean of each row's values, (N, V); padding counts nothing."""
     count_NV = torch.zeros(len(values_NM), num_values, device=values_NM.device)
-    count_NV.scatter_add_(1, values_NM, (values_NM > 0).float())
+    count_NV.scatter_add_(1, values_NM, torch.where(values_NM > 0, 1.0, 0.0 if has_padding else 1.0))
     return count_NV / count_NV.sum(dim=1, keepdim=True).clamp(min=1)

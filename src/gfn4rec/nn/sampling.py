@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gfn4rec.nn.scoring import GROUP_COLUMNS, Shelf, Taken, score_blocks
+from gfn4rec.nn.scoring import GROUP_COLUMNS, Shelf, Taken, log_sum_exp, reduce_weights, score_blocks
 
 _TINY = 1e-300  # keeps a division by 0 from being one, where its result is not used
 
@@ -24,22 +24,20 @@ def choose(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, 
     """A column for each request, and its log-probability at temperature 1 and epsilon 0.
 
     `uniform_B` has one number of [0, 1) per request, in double precision: which column it means depends on nothing
-    else. The list is looked at in two levels, groups of columns and the columns of one group.
+    else.
     """
-    query_B1D = query_BD[:, None]
-    is_explorer_B = uniform_B < how.epsilon
-    chooser_B = ((uniform_B - how.epsilon) / max(1 - how.epsilon, _TINY)).clamp_(min=0.0)
-    log_sum_B, weight_BG, scores = _group_weights(query_B1D, shelf, taken_BX, how)
-    group_B, chooser_B = _pick(weight_BG, chooser_B, how.greedy)
-    if scores is None:
-        score_BG = _group_scores(query_B1D, shelf, taken_BX, group_B)
+    query_B1D, taken = query_BD[:, None], Taken.by_all(taken_BX)
+    log_sum_B = None
+    if how.greedy:
+        column_B = _best_column(query_B1D, shelf, taken)
     else:
-        score_BG = scores.take_along_dim(group_B[:, None, None], dim=1)[:, 0]
-    place_B, _ = _pick(score_BG if how.greedy else score_BG / how.temperature, chooser_B, how.greedy)
-    column_B = group_B * GROUP_COLUMNS + place_B
+        chooser_B = ((uniform_B - how.epsilon) / max(1 - how.epsilon, _TINY)).clamp_(min=0.0)
+        column_B, log_sum_B = _sample_column(query_B1D, shelf, taken_BX, chooser_B, how.temperature)
     if how.epsilon > 0:
         explorer_B = _uniform_column(shelf, taken_BX, (uniform_B / how.epsilon).clamp_(max=1.0))
-        column_B = torch.where(is_explorer_B, explorer_B, column_B)
+        column_B = torch.where(uniform_B < how.epsilon, explorer_B, column_B)
+    if log_sum_B is None or how.temperature != 1:
+        log_sum_B = log_sum_exp(query_B1D, shelf, taken)[:, 0]
     return column_B, shelf.score_at(query_B1D, column_B[:, None])[:, 0] - log_sum_B
 
 
@@ -54,39 +52,43 @@ def top_columns(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, count: int) ->
     return torch.cat(columns, dim=1).gather(1, order_BC)
 
 
-def _group_weights(
-    query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, how: Choosing
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The log-sum-exp of each request's scores, the logarithm of the weight of each group of columns, and the scores by
-    group if they are one block: then they need not be computed anew.
+def _best_column(query_B1D: Tensor, shelf: Shelf, taken: Taken) -> Tensor:
+    values, columns = [], []
+    for start, score_B1c in score_blocks(query_B1D, shelf, taken):
+        best = score_B1c[:, 0].max(dim=1)
+        values.append(best.values)
+        columns.append(best.indices + start)
+    best_B1 = torch.stack(values, dim=1).argmax(dim=1, keepdim=True)
+    column_B: Tensor = torch.stack(columns, dim=1).gather(1, best_B1)[:, 0]
+    return column_B
+
+
+def _sample_column(
+    query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """A column of the softmax of scores / temperature, found in two levels, groups of columns and the columns of one
+    group; and the log-sum-exp of scores / temperature.
     """
-    log_sums, weights, scratch = [], [], None
-    for _, score_B1c in score_blocks(query_B1D, shelf, Taken.by_all(taken_BX)):
-        score_Bc, missing = score_B1c[:, 0], -score_B1c.shape[2] % GROUP_COLUMNS
-        if missing:
-            score_Bc = F.pad(score_Bc, (0, missing), value=-torch.inf)
-        score_BGc = score_Bc.unflatten(1, (-1, GROUP_COLUMNS))
-        scratch = torch.empty_like(score_BGc) if scratch is None else scratch.flatten()[: score_BGc.numel()]
-        scratch = scratch.view_as(score_BGc)
-        most_BG = score_BGc.amax(dim=2)
-        log_sums.append(_log_sum_exp(score_BGc, most_BG, 1.0, scratch))
-        if how.greedy:
-            weights.append(most_BG)
-        elif how.temperature == 1:
-            weights.append(log_sums[-1])
-        else:
-            weights.append(_log_sum_exp(score_BGc, most_BG, how.temperature, scratch))
-    log_sum_B = torch.cat(log_sums, dim=1).logsumexp(dim=1)
-    return log_sum_B, torch.cat(weights, dim=1), score_BGc if len(weights) == 1 else None
+    weight_B1c: Tensor = query_B1D  # the block that was written last
 
+    def group_sums(block_B1c: Tensor) -> Tensor:
+        nonlocal weight_B1c
+        missing = -block_B1c.shape[2] % GROUP_COLUMNS
+        weight_B1c = F.pad(block_B1c, (0, missing)) if missing else block_B1c
+        sum_B1G: Tensor = weight_B1c.unflatten(2, (-1, GROUP_COLUMNS)).sum(dim=3)
+        return sum_B1G
 
-def _log_sum_exp(score_BGc: Tensor, most_BG: Tensor, temperature: float, scratch_BGc: Tensor) -> Tensor:
-    """Of scores / temperature over the last dimension, without new memory; `most_BG` is the largest score."""
-    most_BG = most_BG.clamp(min=torch.finfo(score_BGc.dtype).min)  # a group may be closed altogether
-    torch.sub(score_BGc, most_BG[:, :, None], out=scratch_BGc)
-    if temperature != 1:
-        scratch_BGc.div_(temperature)
-    return scratch_BGc.exp_().sum(dim=2).log_().add_(most_BG / temperature)
+    sum_B1G, shift_B1 = reduce_weights(query_B1D, shelf, Taken.by_all(taken_BX), group_sums, temperature)
+    group_B, uniform_B = invert_cumulative(sum_B1G[:, 0].double(), uniform_B)
+    if weight_B1c.shape[2] >= shelf.num_columns:  # it is the whole list, and need not be computed anew
+        weight_BG = (
+            weight_B1c[:, 0].unflatten(1, (-1, GROUP_COLUMNS)).take_along_dim(group_B[:, None, None], dim=1)[:, 0]
+        )
+    else:
+        weight_BG = (_group_scores(query_B1D, shelf, taken_BX, group_B) / temperature).double().softmax(dim=1)
+    place_B, _ = invert_cumulative(weight_BG.double(), uniform_B)
+    log_sum_B = (sum_B1G.sum(dim=2).log() + shift_B1 / temperature)[:, 0]
+    return group_B * GROUP_COLUMNS + place_B, log_sum_B
 
 
 def _group_scores(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, group_B: Tensor) -> Tensor:
@@ -97,13 +99,6 @@ def _group_scores(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, group_B: Te
     column_BG = column_BG.clamp_(max=shelf.num_columns - 1)
     score_BG = shelf.score_at(query_B1D.expand(-1, GROUP_COLUMNS, -1), column_BG)
     return score_BG.masked_fill_(is_closed_BG, -torch.inf)
-
-
-def _pick(log_weight_BG: Tensor, uniform_B: Tensor, greedy: bool) -> tuple[Tensor, Tensor]:
-    """An entry per row, and what is left of the uniform number inside it."""
-    if greedy:
-        return log_weight_BG.argmax(dim=1), uniform_B
-    return invert_cumulative(log_weight_BG.double().softmax(dim=1), uniform_B)
 
 
 def invert_cumulative(weight_BG: Tensor, uniform_B: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """Scores of big catalogues: products of queries and item vectors, some columns at a time, exact, never stored whole."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ from torch.autograd.function import once_differentiable
 
 GROUP_COLUMNS = 256  # blocks are cut at multiples of it, so that sampling can look at groups of columns
 BLOCK_SCORES = 2**20  # scores held at once: about the size of a processor's cache
+_LOG2_E = math.log2(math.e)
+_SMALLEST_SUM = 1e-30  # of exponentials; a smaller one shows that the shift was too high for their precision
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,62 @@ def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterat
         yield start, score_BTc
 
 
+def weight_blocks(
+    query_BTD: Tensor, shelf: Shelf, taken: Taken | None, shift_BT: Tensor, temperature: float = 1.0
+) -> Iterator[tuple[int, Tensor]]:
+    """The first column and exp((score - shift) / temperature) of each block, written as `score_blocks` writes them."""
+    factor = _LOG2_E / temperature  # powers of 2 take half the time of powers of e
+    if shelf.dtype is None:
+        query_BTD, shift_BT = factor * query_BTD, factor * shift_BT
+    for start, score_BTc in score_blocks(query_BTD, shelf, taken):
+        score_BTc.sub_(shift_BT[:, :, None])
+        if shelf.dtype is not None:  # the products are those of the rounded query, whatever the temperature
+            score_BTc.mul_(factor)
+        yield start, score_BTc.exp2_()
+
+
+def reduce_weights(
+    query_BTD: Tensor,
+    shelf: Shelf,
+    taken: Taken | None,
+    reduce: Callable[[Tensor], Tensor],
+    temperature: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Sums of exp((score - shift) / temperature) over parts of each block, (B, T, parts), and the shift, (B, T).
+
+    The shift is the largest score of a few columns. Where others are so far above it or below it that the sums leave
+    the range of the numbers, all is done again with the largest score of all.
+    """
+
+    def sums(shift_BT: Tensor) -> Tensor:
+        blocks = weight_blocks(query_BTD, shelf, taken, shift_BT, temperature)
+        return torch.cat([reduce(weight_BTc) for _, weight_BTc in blocks], dim=2)
+
+    first = max(0, shelf.num_columns - GROUP_COLUMNS)  # the last columns, because padding comes first
+    buffer = query_BTD.new_empty(query_BTD.shape[0] * query_BTD.shape[1] * (shelf.num_columns - first))
+    shift_BT = _finite(shelf.scores(query_BTD, first, shelf.num_columns, buffer).amax(dim=2))
+    sum_BTg = sums(shift_BT)
+    total_BT = sum_BTg.sum(dim=2)
+    if not ((total_BT > _SMALLEST_SUM) & (total_BT < torch.inf)).all():
+        shift_BT = torch.full_like(shift_BT, -torch.inf)
+        for _, score_BTc in score_blocks(query_BTD, shelf, taken):
+            shift_BT = torch.maximum(shift_BT, score_BTc.amax(dim=2))
+        shift_BT = _finite(shift_BT)
+        sum_BTg = sums(shift_BT)
+    return sum_BTg, shift_BT
+
+
+def log_sum_exp(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Tensor:
+    """log sum exp of the scores of each query, (B, T)."""
+    sum_BTg, shift_BT = reduce_weights(query_BTD, shelf, taken, lambda weight_BTc: weight_BTc.sum(dim=2, keepdim=True))
+    return sum_BTg.sum(dim=2).log_().add_(shift_BT)
+
+
+def _finite(shift_BT: Tensor) -> Tensor:
+    """A query to which all columns are closed has no largest score."""
+    return shift_BT.nan_to_num(neginf=0.0)
+
+
 def _block_width(query_BTD: Tensor, shelf: Shelf) -> int:
     per_column = query_BTD.shape[0] * query_BTD.shape[1]
     if shelf.row_BC is not None:  # the vectors of each request are gathered, too
@@ -132,11 +191,7 @@ class _LogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query_BTD: Tensor, vector_ND: Tensor, shelf: Shelf, taken: Taken | None) -> Tensor:
-        log_sum_BT = torch.full_like(query_BTD[:, :, 0], -torch.inf)
-        for _, score_BTc in score_blocks(query_BTD, shelf, taken):
-            most_BT1 = score_BTc.amax(dim=2, keepdim=True).clamp_(min=torch.finfo(score_BTc.dtype).min)
-            sum_BT = score_BTc.sub_(most_BT1).exp_().sum(dim=2)
-            log_sum_BT = torch.logaddexp(log_sum_BT, sum_BT.log_() + most_BT1[:, :, 0])
+        log_sum_BT = log_sum_exp(query_BTD, shelf, taken)
         ctx.save_for_backward(query_BTD, vector_ND, log_sum_BT)
         ctx.shelf, ctx.taken = shelf, taken
         return log_sum_BT
@@ -151,16 +206,15 @@ class _LogSumExp(torch.autograd.Function):
         query_gradient_BTD, vector_gradient_ND = (
             torch.zeros_like(each, memory_format=torch.contiguous_format) for each in (query_BTD, vector_ND)
         )
-        for start, score_BTc in score_blocks(query_BTD, shelf, ctx.taken):
-            score_BTc.sub_(log_sum_BT[:, :, None]).exp_()  # from here on they are probabilities
-            stop = start + score_BTc.shape[2]
+        for start, prob_BTc in weight_blocks(query_BTD, shelf, ctx.taken, log_sum_BT):
+            stop = start + prob_BTc.shape[2]
             if shelf.row_BC is None:
-                flat = score_BTc.flatten(0, 1)
+                flat = prob_BTc.flatten(0, 1)
                 query_gradient_BTD.flatten(0, 1).addmm_(flat, vector_ND[start:stop])
                 torch.mm(flat.T, scaled_BTD.flatten(0, 1), out=vector_gradient_ND[start:stop])
             else:
                 row_Bc = shelf.row_BC[:, start:stop]
-                query_gradient_BTD += score_BTc @ vector_ND[row_Bc]
-                own_BcD = score_BTc.mT @ scaled_BTD
+                query_gradient_BTD += prob_BTc @ vector_ND[row_Bc]
+                own_BcD = prob_BTc.mT @ scaled_BTD
                 vector_gradient_ND.index_add_(0, row_Bc.flatten(), own_BcD.flatten(0, 1))
         return query_gradient_BTD.mul_(gradient_BT[:, :, None]), vector_gradient_ND, None, None
