@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import torch
+from policy import product_speed
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.nn.request_encoder import RequestEncoderConfig
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     arguments = parser.parse_args()
     print(f"{torch.get_num_threads()} threads, 128 users, slates of 6, batches of 128")
+    print(f"matrix products on this machine: {product_speed() / 1e9:.0f} GFLOP/s")
     if arguments.data:
         data = SlateData.open(arguments.data)
         model, manifest = load_simulator(arguments.simulator, data)

@@ -151,9 +151,11 @@ def test_blocks_hold_no_more_than_the_budget() -> None:
     sizes = []
 
     class Watched(Shelf):
-        def scores(self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor) -> Tensor:
+        def scores(
+            self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor, shift_BT: Tensor | None = None
+        ) -> Tensor:
             sizes.append((stop - start) * B * K)
-            return super().scores(query_BTD, start, stop, buffer)
+            return super().scores(query_BTD, start, stop, buffer, shift_BT)
 
     vector_ND = torch.randn(5000, D)
     shelf = Watched(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=2 * GROUP_COLUMNS * B * K)

@@ -33,14 +33,19 @@ class Shelf:
     def num_columns(self) -> int:
         return len(self.vector_ND) if self.row_BC is None else self.row_BC.shape[1]
 
-    def scores(self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor) -> Tensor:
-        """The scores of some columns, (B, T, stop - start), written into the buffer; padding has -inf."""
+    def scores(
+        self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor, shift_BT: Tensor | None = None
+    ) -> Tensor:
+        """The scores of some columns, less a shift, (B, T, stop - start), written into the buffer; padding has -inf."""
         num_requests, num_queries, _ = query_BTD.shape
         score_BTc = buffer[: num_requests * num_queries * (stop - start)].view(num_requests, num_queries, -1)
         if self.row_BC is None:
-            self._product(query_BTD.flatten(0, 1), self.vector_ND[start:stop].T, score_BTc.view(-1, stop - start))
+            shift = None if shift_BT is None else shift_BT.view(-1, 1)
+            result = score_BTc.view(-1, stop - start)
+            self._product(query_BTD.flatten(0, 1), self.vector_ND[start:stop].T, shift, result)
         else:
-            self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT, score_BTc)
+            shift = None if shift_BT is None else shift_BT[:, :, None]
+            self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT, shift, score_BTc)
         most_padding = int(self.num_padding_B.max())
         if start < most_padding:
             column_c = torch.arange(start, min(stop, most_padding), device=query_BTD.device)
@@ -57,11 +62,16 @@ class Shelf:
     def _round(self, values: Tensor) -> Tensor:
         return values if self.dtype is None else values.to(self.dtype).to(values.dtype)
 
-    def _product(self, left: Tensor, right: Tensor, result: Tensor) -> None:
-        if self.dtype is None:
+    def _product(self, left: Tensor, right: Tensor, shift: Tensor | None, result: Tensor) -> None:
+        if self.dtype is not None:
+            result.copy_(left.to(self.dtype) @ right.to(self.dtype))
+            if shift is not None:
+                result.sub_(shift)
+        elif shift is None:
             torch.matmul(left, right, out=result)
         else:
-            result.copy_(left.to(self.dtype) @ right.to(self.dtype))
+            add_product = torch.addmm if left.ndim == 2 else torch.baddbmm
+            add_product(-shift, left, right, out=result)
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,10 @@ class Taken:
         return cls(query_P[order], column_P)
 
 
-def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterator[tuple[int, Tensor]]:
-    """The first column and the scores of each block of columns; padding and taken columns have -inf.
+def score_blocks(
+    query_BTD: Tensor, shelf: Shelf, taken: Taken | None, shift_BT: Tensor | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """The first column and the scores, less a shift, of each block of columns; padding and taken columns have -inf.
 
     All blocks are written to the same place, one after the other: fresh memory would cost more than the product.
     """
@@ -106,7 +118,7 @@ def score_blocks(query_BTD: Tensor, shelf: Shelf, taken: Taken | None) -> Iterat
         ).tolist()
     buffer = query_BTD.new_empty(query_BTD.shape[0] * query_BTD.shape[1] * min(width, num_columns))
     for number, start in enumerate(starts):
-        score_BTc = shelf.scores(query_BTD, start, min(start + width, num_columns), buffer)
+        score_BTc = shelf.scores(query_BTD, start, min(start + width, num_columns), buffer, shift_BT)
         if taken is not None and edges[number] < edges[number + 1]:
             inside = slice(edges[number], edges[number + 1])
             score_BTc.flatten(0, 1)[taken.query_P[inside], taken.column_P[inside] - start] = -torch.inf
@@ -120,8 +132,7 @@ def weight_blocks(
     factor = _LOG2_E / temperature  # powers of 2 take half the time of powers of e
     if shelf.dtype is None:
         query_BTD, shift_BT = factor * query_BTD, factor * shift_BT
-    for start, score_BTc in score_blocks(query_BTD, shelf, taken):
-        score_BTc.sub_(shift_BT[:, :, None])
+    for start, score_BTc in score_blocks(query_BTD, shelf, taken, shift_BT):
         if shelf.dtype is not None:  # the products are those of the rounded query, whatever the temperature
             score_BTc.mul_(factor)
         yield start, score_BTc.exp2_()
