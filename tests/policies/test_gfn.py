@@ -182,7 +182,7 @@ def test_the_scale_multiplies_the_scores() -> None:
         ({"b_r": 0.0}, "b_r: Input should be greater than 0"),
         ({"b_f": -0.1}, "b_f: Input should be greater than or equal to 0"),
         ({"b_z": 0.0}, "b_z: Input should be greater than 0"),
-        ({"objective": "bd"}, "objective: no such objective, choose from tb, db, got 'bd'"),
+        ({"objective": "bd"}, "objective: no such objective, choose from tb, db, subtb, "),
         ({"penalty": "sqare"}, "penalty: no such penalty, did you mean 'square'?"),
         ({"b_z": math.inf}, "b_z: Input should be a finite number"),
         ({"encoder": {"num_heads": 3}}, "num_heads 3 does not divide the width of a token"),

@@ -5,28 +5,47 @@ On a tree of slates each slate has one way to it, so the backward probability is
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from torch import Tensor
 
 from gfn4rec.objectives.detailed_balance import detailed_balance
 from gfn4rec.objectives.flow import FlowBatch
+from gfn4rec.objectives.forward_looking import corrected_forward_looking_balance, forward_looking_balance
 from gfn4rec.objectives.penalty import PENALTIES as PENALTIES
+from gfn4rec.objectives.sub_trajectory import sub_trajectory_balance
 from gfn4rec.objectives.trajectory_balance import trajectory_balance
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A flow objective: its residuals by name, and whether it needs the flow of every prefix or of the root only."""
+    """A flow objective: its residuals by name, and what they need.
+
+    That is the flow of every prefix or of the root only, and steps credited with the reward of their items, as observed
+    or as predicted from the items up to them.
+    """
 
     description: str
     residuals: Callable[[FlowBatch], Mapping[str, Tensor]]
-    needs_node_flows: bool
+    needs_node_flows: bool = True
+    gains: Literal["none", "observed", "predicted"] = "none"
 
 
 OBJECTIVES: Final = {
     "tb": Objective("trajectory balance: one equation per slate", trajectory_balance, needs_node_flows=False),
-    "db": Objective(
-        "detailed balance: one equation per step, and one at the leaf", detailed_balance, needs_node_flows=True
+    "db": Objective("detailed balance: one equation per step, and one at the leaf", detailed_balance),
+    "subtb": Objective("sub-trajectory balance: one equation per stretch of the slate", sub_trajectory_balance),
+    "fl-db": Objective(
+        "forward-looking detailed balance: each item's reward is paid at its step",
+        forward_looking_balance,
+        gains="observed",
+    ),
+    "fl-subtb": Objective(
+        "sub-trajectory balance with each item's reward paid at its step", sub_trajectory_balance, gains="observed"
+    ),
+    "fl-db-exact": Objective(
+        "forward-looking detailed balance with predicted item rewards, corrected at the leaf",
+        corrected_forward_looking_balance,
+        gains="predicted",
     ),
 }

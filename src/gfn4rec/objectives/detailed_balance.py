@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from gfn4rec.objectives.flow import FlowBatch
+from gfn4rec.objectives.flow import FlowBatch, step_residuals
 
 
 def detailed_balance(flow: FlowBatch) -> dict[str, Tensor]:
@@ -10,6 +10,5 @@ def detailed_balance(flow: FlowBatch) -> dict[str, Tensor]:
 
     Differs from paper: b_z enters as its logarithm, a K-th of it at each step, and not at the leaf.
     """
-    size = flow.log_pf_BK.shape[1]
-    step_BK = flow.log_b_z / size + flow.log_flow_BT[:, :-1] + flow.log_pf_BK - flow.log_flow_BT[:, 1:]
-    return {"step": step_BK, "leaf": flow.log_flow_BT[:, -1] - flow.log_reward_B}
+    last_B = flow.log_flow_BT[:, -1]
+    return {"step": step_residuals(flow, last_B), "leaf": last_B - flow.log_reward_B}

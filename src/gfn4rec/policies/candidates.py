@@ -60,6 +60,10 @@ class Candidates:
         """The same candidates on another device."""
         return Candidates(self.item_BC.to(device), self.num_padding_B.to(device), self.is_catalogue)
 
+    def count(self) -> Tensor:
+        """How many candidates there are, (1,) or (B,)."""
+        return self.item_BC.shape[1] - self.num_padding_B
+
     def columns(self, slate_BK: Tensor) -> Tensor:
         """The columns of a slate's items; each must be a candidate."""
         if self.is_catalogue:

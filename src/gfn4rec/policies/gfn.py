@@ -10,7 +10,8 @@ from gfn4rec.policies.backbone import Backbone
 from gfn4rec.policies.base import Loss, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.policies.flow_loss import FlowConfig, flow_loss
+from gfn4rec.policies.flow_config import FlowConfig
+from gfn4rec.policies.flow_loss import flow_loss
 from gfn4rec.policies.slate_network import SlateNetwork
 from gfn4rec.schema import Request, SlateBatch
 
@@ -29,9 +30,7 @@ class GFN4Rec(Policy):
     def __init__(self, catalogue: Catalogue, config: GFNConfig) -> None:
         super().__init__(catalogue, config)
         self.backbone = Backbone(catalogue, config)
-        self.network = SlateNetwork(
-            config.encoder, config.hidden_dims, catalogue.slate_size, config.scale, config.learn_scale
-        )
+        self.network = SlateNetwork(config, catalogue.slate_size)
 
     @override
     def plan(

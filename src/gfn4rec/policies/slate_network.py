@@ -5,9 +5,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gfn4rec.nn.mlp import mlp
-from gfn4rec.nn.request_encoder import RequestEncoderConfig
+from gfn4rec.objectives import OBJECTIVES
 from gfn4rec.policies.base import Plan
 from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.flow_config import FlowConfig
 
 
 class SlateNetwork(nn.Module):
@@ -15,17 +16,23 @@ class SlateNetwork(nn.Module):
 
     def __init__(
         self,
-        encoder: RequestEncoderConfig,
-        hidden_dims: tuple[int, ...],
+        config: FlowConfig,
         slate_size: int,
-        scale: float,
-        learn_scale: bool,
     ) -> None:
         super().__init__()
+        encoder, hidden_dims = config.encoder, config.hidden_dims
         width = encoder.state_dim + slate_size * encoder.dim
-        self.selection = nn.Sequential(mlp(width, hidden_dims, encoder.dim), nn.LayerNorm(encoder.dim))
+        self.dim, self.slate_size = encoder.dim, slate_size
+        norm = nn.LayerNorm(encoder.dim) if config.normalise_query else nn.Identity()
+        self.selection = nn.Sequential(mlp(width, hidden_dims, encoder.dim), norm)
         self.flow = mlp(width, hidden_dims, 1)
-        self.log_scale = nn.Parameter(torch.tensor(scale).log(), requires_grad=learn_scale)
+        self.log_scale = nn.Parameter(torch.tensor(config.scale).log(), requires_grad=config.learn_scale)
+        self.similarity = nn.Linear(encoder.dim, encoder.dim, bias=False) if config.similarity else None
+        if self.similarity is not None:
+            nn.init.zeros_(self.similarity.weight)
+        self.item_reward = (
+            mlp(width, hidden_dims, encoder.dim + 1) if OBJECTIVES[config.objective].gains == "predicted" else None
+        )
 
     def prefixes(self, state_BS: Tensor, vector_BKD: Tensor, steps: range) -> Tensor:
         """[state ; the vectors of the first t items ; zeros] for each step t, (B, T, width)."""
@@ -38,7 +45,17 @@ class SlateNetwork(nn.Module):
     def queries(self, prefix_BTX: Tensor) -> Tensor:
         """What the next item's vector is multiplied with, (B, T, D)."""
         query_BTD: Tensor = self.log_scale.exp() * self.selection(prefix_BTX)
+        if self.similarity is not None:
+            chosen_BTD = prefix_BTX[:, :, -self.slate_size * self.dim :].unflatten(2, (-1, self.dim)).sum(dim=2)
+            query_BTD = query_BTD + self.similarity(chosen_BTD)
         return query_BTD
+
+    def item_rewards(self, prefix_BKX: Tensor, vector_BKD: Tensor) -> Tensor:
+        """The predicted reward of each item after the items before it, (B, K)."""
+        assert self.item_reward is not None
+        offset_BK1, query_BKD = self.item_reward(prefix_BKX).split([1, self.dim], dim=2)
+        reward_BK: Tensor = (query_BKD * vector_BKD).sum(dim=2) * self.dim**-0.5 + offset_BK1[:, :, 0]
+        return reward_BK
 
     def log_flows(self, prefix_BTX: Tensor) -> Tensor:
         """log F(u, O^t), (B, T); of the empty prefix it is the root flow."""

@@ -1,0 +1,22 @@
+"""Sub-trajectory balance: one equation for each stretch of a slate."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gfn4rec.objectives.flow import FlowBatch, step_residuals
+
+
+def sub_trajectory_balance(flow: FlowBatch) -> dict[str, Tensor]:
+    """f(u, O^i) + sum of (log P_t - gain_t) - f(u, O^j) for all i < j, weighted by decay^(j - i).
+
+    The flow of a whole slate is its reward, less the gains if there are any. The weights add up to their number, and
+    their roots are in the residuals, so that the mean of squares is the weighted mean.
+    """
+    step_BK = step_residuals(flow, flow.left_over())
+    size = step_BK.shape[1]
+    sum_BT = F.pad(step_BK.cumsum(dim=1), (1, 0))
+    start_P, end_P = torch.triu_indices(size + 1, size + 1, offset=1, device=step_BK.device)
+    weight_P = flow.decay ** (end_P - start_P).to(step_BK.dtype)
+    weight_P = weight_P / weight_P.mean()
+    return {"stretch": (sum_BT[:, end_P] - sum_BT[:, start_P]) * weight_P.sqrt()}
