@@ -1,5 +1,6 @@
 """The library in short: train, resume, evaluate. The command line calls the same functions."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,12 @@ from gfn4rec.training.config import resolve_settings as resolve_settings
 from gfn4rec.training.group import Group, process_group
 from gfn4rec.training.offline import train_offline
 from gfn4rec.training.online import train_online
-from gfn4rec.training.parts import data_of, new_manifest, new_policy, open_data, open_users, users_of
+from gfn4rec.training.parts import data_of, new_manifest, new_policy, open_data, open_users, start_rows, users_of
 from gfn4rec.training.run import Run
 
 Report = Callable[[int, dict[str, float]], None]
+Tell = Callable[[str], None]
+Rulers = dict[str, list[FrontierPoint]]
 
 
 def train(
@@ -41,35 +44,47 @@ def train(
     None if it was asked to end before, or if this is not the first of several processes.
     """
     simulator = None if simulator is None else Path(simulator)
-    with process_group() as group:
-        opened = open_data(Path(data), settings, device)
+    with process_group(device) as group:
+        opened = open_data(Path(data), settings, device, simulator)
         users = None if simulator is None else open_users(simulator, opened, settings)
         manifest = new_manifest(settings, opened, Path(data), simulator, group.size)
         run = Run.create(Path(out), manifest) if group.is_first else None
         group.barrier()
         run = run or Run.open(Path(out))
-        return _train(run, opened, users, settings, group, report)
+        try:
+            return _train(run, opened, users, settings, group, report)
+        except UserError:
+            if group.is_first and not run.has_checkpoints():  # a mistake leaves nothing behind
+                shutil.rmtree(run.directory, ignore_errors=True)
+            raise
 
 
 def resume(
     directory: Path | str,
     device: torch.device | str = "cpu",
     report: Report = lambda *_: None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = lambda _: None,
+    data: Path | None = None,
+    simulator: Path | None = None,
 ) -> dict[str, Any] | None:
-    """Go on with an interrupted run, as if it had not been interrupted; `tell` hears of damaged checkpoints."""
+    """Go on with an interrupted run, as if it had not been interrupted; `tell` hears of damaged checkpoints.
+
+    Its data set and its simulator may have moved: then say where they are.
+    """
     run = Run.open(Path(directory))
     if run.results is not None:
         raise UserError(f"{directory}: is finished; there is nothing to resume")
-    with process_group() as group:
+    with process_group(device) as group:
         if group.size != run.manifest.num_processes:
             raise UserError(f"{directory}: was begun by {run.manifest.num_processes} processes, not {group.size}")
-        data = data_of(run, device)
-        users = None if run.manifest.simulator_path is None else users_of(run, data)
+        opened = data_of(run, device, data, simulator)
+        users = None
+        if run.manifest.simulator_path is not None:
+            users = users_of(run, opened, simulator, may_differ=False)
         checkpoint = run.load_checkpoint(only="")
         for note in checkpoint.notes if checkpoint and group.is_first else ():
             tell(note)
-        return _train(run, data, users, run.manifest.settings, group, report)
+        return _train(run, opened, users, run.manifest.settings, group, report)
 
 
 def _train(
@@ -91,10 +106,10 @@ class Evaluation:
     ruler: list[FrontierPoint]
     test: dict[str, float] | None
 
-    def with_ruler(self, ruler: Sequence[FrontierPoint]) -> dict[str, dict[str, float | None]]:
-        """The rows with the reward as a share of a ruler's at the same coverage."""
+    def with_ruler(self) -> dict[str, dict[str, float | None]]:
+        """The rows with the reward as a share of the ruler's at the same coverage."""
         return {
-            name: {**row, "ruler_share": share_of_ruler(ruler, row["coverage"], row["expected_reward"])}
+            name: {**row, "ruler_share": share_of_ruler(self.ruler, row["coverage"], row["expected_reward"])}
             for name, row in self.rows.items()
         }
 
@@ -110,21 +125,34 @@ def evaluate(
     seed: int = 0,
     device: torch.device | str = "cpu",
     report: Callable[[str, int, int], None] = lambda *_: None,
+    tell: Tell = lambda _: None,
+    rulers: Rulers | None = None,
 ) -> Evaluation:
-    """Measure the policy of a run, greedy and at each temperature, beside the ruler."""
+    """Measure the policy of a run, greedy and at each temperature, beside the ruler.
+
+    `tell` hears of damaged checkpoints. `rulers` are those measured before, by whom they are for, and gets new ones.
+    """
     run = Run.open(Path(directory))
-    opened = data_of(run, device, data)
-    users, policy = users_of(run, opened, simulator), load_run_policy(run, opened)
-    environment = users.environment(seed)
-    ruler = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report) if ruler_batches else []
+    opened = data_of(run, device, data, simulator)
+    users, policy = users_of(run, opened, simulator), load_run_policy(run, opened, tell)
+    kind = run.manifest.settings.kind
+    environment = users.environment(seed, start_rows=start_rows(kind, opened))
+    ruler: list[FrontierPoint] = []
+    if ruler_batches:
+        rulers = {} if rulers is None else rulers
+        path = (simulator or Path(str(run.manifest.simulator_path))).resolve()
+        whose = f"{kind} {path} {users.config.model_dump_json()} {run.manifest.data.model_dump_json()} {seed}"
+        if whose not in rulers:
+            rulers[whose] = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report)
+        ruler = rulers[whose]
     ways = {"greedy": Showing(greedy=True)} | {f"T={each:g}": Showing(temperature=each) for each in temperatures}
     rows: dict[str, dict[str, float]] = {}
     for name, showing in ways.items():
 
-        def tell(done: int, total: int, name: str = name) -> None:
+        def advance(done: int, total: int, name: str = name) -> None:
             report(name, done, total)
 
-        rows[name] = evaluate_in_simulator(policy, environment, showing, num_batches, seed, ranking, tell)
+        rows[name] = evaluate_in_simulator(policy, environment, showing, num_batches, seed, ranking, advance)
     num_test = len(opened.split("test"))
     test = evaluate_on_log(policy, opened, batch_size=min(128, num_test), ranking=ranking) if num_test else None
     return Evaluation(rows, ruler, test)

@@ -10,6 +10,7 @@ import pytest
 
 from gfn4rec.cli import main
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.seeding import stream_seed
 from tests.conftest import Cli
 
 ENCODER = "encoder = {dim = 8, embedding_dim = 4, num_heads = 2, num_layers = 1, feedforward_dim = 8, state_dim = 16}"
@@ -131,6 +132,78 @@ def test_evaluate_several_runs(cli: Cli, folder: Path, tmp_path: Path) -> None:
     assert "copy T=1" in shown
 
 
+def test_runs_of_one_name_are_both_shown(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    found = json.loads(
+        cli("evaluate", folder / "run", tmp_path / "run", "--batches", 1, "--ruler-batches", 0, "--json").out
+    )
+    assert set(found["runs"]) == {str(folder / "run"), str(tmp_path / "run")}
+
+
+def test_each_run_is_measured_by_the_ruler_of_its_own_users(
+    cli: Cli, folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    assert cli(*online(folder, data_folder, tmp_path / "more", "--set", "num_users=16")).code == 0
+    command = ["--batches", 1, "--ruler-batches", 1]
+    runs = json.loads(cli("evaluate", folder / "run", tmp_path / "more", *command, "--json").out)["runs"]
+    for directory in (folder / "run", tmp_path / "more"):
+        alone = json.loads(cli("evaluate", directory, *command, "--json").out)["runs"]
+        assert alone[directory.name] == runs[directory.name]
+    assert runs["run"]["ruler"] != runs["more"]["ruler"]
+    result = cli("evaluate", folder / "run", tmp_path / "more", *command, "--plot", tmp_path / "p.png")
+    assert "ruler of run" in result.out
+    assert "ruler of more" in result.out
+
+
+def test_a_damaged_checkpoint_is_told_wherever_it_is_opened(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    (newest / "policy.safetensors").write_bytes(b"")
+    evaluated = cli("evaluate", tmp_path / "run", "--batches", 1, "--ruler-batches", 0)
+    recommended = cli("recommend", tmp_path / "run", "--user", "x", "--greedy")
+    for result in (evaluated, recommended):
+        assert result.code == 0
+        assert "policy.safetensors: missing or damaged; it is passed over" in result.err
+
+
+def test_an_offline_run_is_measured_from_the_requests_before_its_test_slates(
+    cli: Cli, folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    command = ["train", "offline", "--data", data_folder, "--simulator", folder / "simulator"]
+    trained = cli(*command, "--config", folder / "offline.toml", "--out", tmp_path / "run", "--json")
+    seed = stream_seed(0, "evaluation users")
+    found = json.loads(cli("evaluate", tmp_path / "run", "--batches", 2, "--seed", seed, "--json").out)
+    assert found["runs"]["run"]["rows"]["greedy"] == json.loads(trained.out)["greedy"] | {
+        "ruler_share": found["runs"]["run"]["rows"]["greedy"]["ruler_share"]
+    }
+
+
+def test_a_run_that_has_moved_goes_on(
+    cli: Cli, fails: Callable[..., str], folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    shutil.copytree(data_folder, tmp_path / "data")
+    shutil.copytree(folder / "simulator", tmp_path / "simulator")
+    (tmp_path / "run" / "results.json").unlink()
+    path = tmp_path / "run" / "manifest.json"
+    gone = {"data_path": str(tmp_path / "gone"), "simulator_path": str(tmp_path / "gone")}
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | gone), encoding="utf-8")
+    assert "say with --data where it is" in fails("train", "resume", tmp_path / "run")
+    moved = ["--data", tmp_path / "data"]
+    assert "say with --simulator where it is" in fails("train", "resume", tmp_path / "run", *moved)
+    slates = cli("recommend", tmp_path / "run", "--user", "x", "--greedy", *moved)
+    assert "no expected rewards: " in slates.err
+    assert "expected reward" not in slates.out
+    moved += ["--simulator", tmp_path / "simulator"]
+    assert "expected reward" in cli("recommend", tmp_path / "run", "--user", "x", "--greedy", *moved).out
+    assert cli("train", "resume", tmp_path / "run", *moved).code == 0
+    (tmp_path / "run" / "results.json").unlink()
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"simulator_files": {}}), encoding="utf-8"
+    )
+    assert "not the simulator of this run, or changed since" in fails("train", "resume", tmp_path / "run", *moved)
+
+
 def test_recommend(cli: Cli, folder: Path, data: SlateData) -> None:
     user = data.users["id"][0]
     result = cli("recommend", folder / "run", "--user", user, "--slates", 2, "--temperature", 0.5)
@@ -166,11 +239,17 @@ def test_recommend_from_candidates_and_without_what_was_seen(cli: Cli, folder: P
     command = ["recommend", folder / "run", "--json", "--slates", 5, "--user", data.users["id"][0]]
     found = json.loads(cli(*command, "--candidates", ",".join(ids[:8])).out)
     assert all(set(slate["items"]) <= set(ids[:8]) for slate in found["slates"])
-    history = ",".join(ids[:50])
+    history = ",".join(ids[:52])  # more than a policy looks at
     found = json.loads(cli(*command, "--history", history, "--exclude-seen").out)
-    assert all(set(slate["items"]) <= set(ids[50:]) for slate in found["slates"])
+    assert all(set(slate["items"]) <= set(ids[52:]) for slate in found["slates"])
     seen = json.loads(cli(*command, "--history", history).out)
-    assert any(set(slate["items"]) & set(ids[:50]) for slate in seen["slates"])
+    met = [set(data.items_of(user).tolist()) for user in range(1, data.num_users + 1)]
+    longest = max((n for n in range(data.num_users) if len(met[n]) <= data.num_items - 6), key=lambda n: len(met[n]))
+    command[-1] = data.users["id"][longest]
+    found = json.loads(cli(*command, "--exclude-seen").out)
+    numbers = {ids.index(item) + 1 for slate in found["slates"] for item in slate["items"]}
+    assert not numbers & met[longest]
+    assert any(set(slate["items"]) & set(ids[:52]) for slate in seen["slates"])
 
 
 def test_recommend_for_many(cli: Cli, folder: Path, data: SlateData, tmp_path: Path) -> None:
@@ -199,6 +278,9 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     assert "no policy 'gnf'; did you mean 'gfn'?" in start("--policy", "gnf")
     assert "unknown key 'b_g'" in start("--set", "b_g=1")
     assert "--device nonsense: cannot be used" in start("--device", "nonsense")
+    assert "cannot take 8 at once" in start("--set", "buffer_size=2")
+    offline = ["train", "offline", "--data", data_folder, "--out", tmp_path / "x", "--policy", "random"]
+    assert "policy random has nothing to learn" in fails(*offline)
     assert not (tmp_path / "x").exists()
     assert "exists already; go on with it by `gfn4rec train resume" in fails(
         *online(folder, data_folder, folder / "run")
@@ -221,6 +303,9 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     assert "line 1: unknown key 'usr'; did you mean 'user'?" in fails(*many)
     (tmp_path / "users").write_text('{"user": 3, "history": 5}\n')
     assert 'line 1: write "history" as a list' in fails(*many)
+    for text in ('{"history": "12"}', '{"candidates": "123456"}', '{"history": [{"item": 1, "behaviours": "click"}]}'):
+        (tmp_path / "users").write_text(text)
+        assert 'line 1: write "history" as a list' in fails(*many)
 
 
 def test_a_run_without_its_data_or_simulator(fails: Callable[..., str], folder: Path, tmp_path: Path) -> None:
@@ -232,7 +317,7 @@ def test_a_run_without_its_data_or_simulator(fails: Callable[..., str], folder: 
     path.write_text(json.dumps(manifest | {"simulator_path": str(tmp_path / "gone")}), encoding="utf-8")
     assert "the simulator of this run is not there; say with --simulator" in fails("evaluate", tmp_path / "run")
     path.write_text(json.dumps(manifest | {"simulator_files": {}}), encoding="utf-8")
-    assert "the simulator has changed since this run was begun" in fails("evaluate", tmp_path / "run")
+    assert "not the simulator of this run, or changed since" in fails("evaluate", tmp_path / "run")
 
 
 def test_a_simulator_for_other_data_is_refused(

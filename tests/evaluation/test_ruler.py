@@ -1,5 +1,7 @@
 """The ruler between its points."""
 
+from dataclasses import replace
+
 import pytest
 
 from gfn4rec.evaluation.frontier import FrontierPoint
@@ -33,3 +35,5 @@ def test_beyond_its_ends() -> None:
 
 def test_share() -> None:
     assert share_of_ruler(POINTS, 200, 1.05) == pytest.approx(0.5)
+    worthless = [replace(point, reward=0.0) for point in POINTS]
+    assert share_of_ruler(worthless, 200, 0.1) is None

@@ -53,7 +53,7 @@ from gfn4rec.training.learner import Learner, LearnerConfig
 from gfn4rec.schema import Request, SlateBatch
 from tests.small_catalogue import make_batch, make_catalogue, make_policy
 torch.set_num_threads(1)
-with process_group() as group:
+with process_group("cpu") as group:
     policy = make_policy("gfn", make_catalogue(), unknown_user_share=0.0)
     learner = Learner(policy, LearnerConfig(learning_rate=1e-2), 20, 0, group)
     for step in range(20):

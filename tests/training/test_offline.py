@@ -11,6 +11,8 @@ import torch
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.policies import POLICIES
+from gfn4rec.policies.base import Loss
+from gfn4rec.schema import SlateBatch
 from gfn4rec.training import offline
 from gfn4rec.training.group import Group
 from gfn4rec.training.offline import train_offline
@@ -90,6 +92,24 @@ def test_a_pass_shows_every_slate_once(data: SlateData) -> None:
     assert passes[0] != passes[1]
     halves = [offline._batch(slates, 3, size, 0, Group(rank, 2)) for rank in range(2)]
     assert torch.equal(torch.cat(halves), offline._batch(slates, 3, size, 0, Group()))
+
+
+def test_validation_asks_for_the_last_stage_from_the_start(
+    data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The losses of a re-ranker and of its ranker alone cannot be compared."""
+    run = new_run(small_settings("prm", "offline", {"ranker.first_steps": 8, "evaluate_every": 4}))
+    policy = new_policy(data, run.manifest.settings)
+    proper, asked = policy.loss, []
+
+    def watched(batch: SlateBatch, generator: torch.Generator, step: int | None = None) -> Loss:
+        if not torch.is_grad_enabled():
+            asked.append(step)
+        return proper(batch, generator, step)
+
+    monkeypatch.setattr(policy, "loss", watched)
+    train_offline(run, policy, data, None, Group())
+    assert set(asked) == {None}
 
 
 def test_users_start_from_the_requests_before_the_test_slates(data: SlateData, users: Users) -> None:

@@ -124,6 +124,22 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     assert checkpoint.step == 4
 
 
+def test_a_gradient_that_is_not_a_number_stays_out_of_the_weights(users: Users, new_run: NewRun) -> None:
+    """The loss alone does not show it: the slope of a root is infinite at 0."""
+    run = new_run(small_settings("cf"))
+    policy = new_policy(users.data, run.manifest.settings)
+    proper = policy.loss
+
+    def poisoned(*arguments: Any) -> Loss:
+        made = proper(*arguments)
+        return Loss(made.loss + (made.loss - made.loss).sqrt(), made.terms)
+
+    policy.loss = poisoned  # type: ignore[method-assign]
+    with pytest.raises(RunError, match="the length of the gradient is nan at step 3; the batch is in stopped-batch"):
+        train_online(run, policy, users, Group())
+    assert all(torch.isfinite(weight).all() for weight in policy.parameters())
+
+
 @pytest.mark.parametrize("name", [name for name, kind in POLICIES.items() if kind.is_learned])
 def test_each_learning_policy_beats_random(name: str, users: Users, new_run: NewRun) -> None:
     """Three hundred steps: greedy slates earn half as much again as random ones; ListCVAE's no less than those."""

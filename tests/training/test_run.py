@@ -2,6 +2,7 @@
 
 import errno
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +106,48 @@ def test_a_full_disk_keeps_the_last_checkpoint(run: Run, monkeypatch: pytest.Mon
     assert checkpoint is not None
     assert checkpoint.step == 30
     assert not list((run.directory / "checkpoints").glob(".*"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits of file sizes")
+def test_a_file_that_cannot_be_written_whole_keeps_the_last_checkpoint(run: Run) -> None:
+    """A real failure of the file system, not one that a test has made up."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(UserError, match="writing failed, what was there before is untouched .*too large"):
+            run.save_checkpoint(40, {"policy": {"weight": torch.ones(5000)}}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.step == 30
+
+
+def test_a_damaged_checkpoint_does_not_stand_in_the_way_of_its_successor(run: Run) -> None:
+    (run.directory / "checkpoints" / "step-00000030" / "manifest.json").write_text("{")
+    run.forget_after(20)
+    run.save_checkpoint(30, {"policy": {"weight": torch.zeros(3)}}, {})
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    assert (checkpoint.step, checkpoint.notes) == (30, ())
+
+
+def test_a_run_appears_with_its_manifest(new_run: NewRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever stops it before that leaves nothing in the way of another try."""
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            new_run(small_settings("cf"))
+    assert not (tmp_path / "run").exists()
+    assert new_run(small_settings("cf")).load_checkpoint() is None
 
 
 def test_metrics_lines(run: Run) -> None:

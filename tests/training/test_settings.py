@@ -38,6 +38,22 @@ def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "changes", "message"),
+    [
+        ('policy = "gfn"\nsettings = 3', (), "settings: write a table, [settings], not 3"),
+        ('policy = "gfn"\nseed = "x"', (), "seed: Input should be a valid integer"),
+        ("policy = 3", (), "policy: write a name, not 3"),
+        ('policy = "gfn"\n[settings]\nencoder = 3', ["encoder.dim=8"], "encoder: write a table, not 3"),
+    ],
+)
+def test_a_file_with_values_of_another_kind(content: str, changes: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(content)
+    with pytest.raises(UserError) as caught:
+        resolve_settings("online", None, tmp_path / "run.toml", changes)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("policy", "changes", "message"),
     [
         ("gnf", (), "no policy 'gnf'; did you mean 'gfn'?"),

@@ -1,14 +1,18 @@
 """`gfn4rec evaluate`: the figures of a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
 from gfn4rec.cli.figures import print_figures, print_ruler
-from gfn4rec.cli.output import JsonOption, out, parse_numbers, print_json, working
+from gfn4rec.cli.output import JsonOption, out, parse_numbers, print_json, tell, working
 from gfn4rec.errors import UserError
+
+if TYPE_CHECKING:
+    from gfn4rec.api import Evaluation
+    from gfn4rec.evaluation.frontier import FrontierPoint
 
 
 def evaluate_command(
@@ -37,36 +41,57 @@ def evaluate_command(
     if ranking not in ("sorted", "unsorted"):
         raise UserError(f"--ranking {ranking}: choose sorted or unsorted")
     chosen = choose_device(device, threads)
-    found = {}
+    found: dict[str, api.Evaluation] = {}
+    rulers: api.Rulers = {}
     with working(f"opening {directories[0]}") as work:
-        for number, directory in enumerate(directories):
-            found[directory.name] = api.evaluate(
+        for name, directory in _names(directories).items():
+            found[name] = api.evaluate(
                 directory,
                 simulator,
                 data,
                 temperatures,
                 batches,
-                0 if number else ruler_batches,  # one ruler for all
+                ruler_batches,
                 ranking,  # type: ignore[arg-type]
                 seed,
                 chosen,
                 work.advance,
+                tell,
+                rulers,
             )
-    ruler = found[directories[0].name].ruler
-    rows = {name: each.with_ruler(ruler) for name, each in found.items()}
+    rows = {name: each.with_ruler() for name, each in found.items()}
+    by_title = _titles(found, list(rulers.values()))
     if plot is not None:
-        plot.write_bytes(plot_curves(rows, ruler))
+        plot.write_bytes(plot_curves(rows, by_title))
     if as_json:
-        runs = {name: {"rows": rows[name], "test": each.test} for name, each in found.items()}
-        print_json({"runs": runs, "ruler": [point.as_dict() for point in ruler]})
+        runs = {
+            name: {"rows": rows[name], "test": each.test, "ruler": [point.as_dict() for point in each.ruler]}
+            for name, each in found.items()
+        }
+        print_json({"runs": runs})
         return
     many = len(found) > 1
     print_figures({f"{name} {way}" if many else way: row for name, ways in rows.items() for way, row in ways.items()})
-    if ruler:
+    for title, ruler in by_title.items():
         out().print()
-        print_ruler(ruler)
+        print_ruler(title, ruler)
     out().print()
     for name, each in found.items():
         if each.test is not None:
             prefix = f"{name}, " if many else ""
             out().print(f"{prefix}test slates: R-NDCG {each.test['r_ndcg']:.4f}, R-MRR {each.test['r_mrr']:.4f}")
+
+
+def _names(directories: list[Path]) -> dict[str, Path]:
+    """Runs by their directory's name, or by the whole path where two have the same name."""
+    names = [directory.name for directory in directories]
+    return {
+        directory.name if names.count(directory.name) == 1 else str(directory): directory for directory in directories
+    }
+
+
+def _titles(found: dict[str, "Evaluation"], rulers: list[list["FrontierPoint"]]) -> dict[str, list["FrontierPoint"]]:
+    """The rulers, with the runs that each is for if there are several: runs may have been made for different users."""
+    if len(rulers) == 1:
+        return {"ruler": rulers[0]}
+    return {f"ruler of {', '.join(name for name, each in found.items() if each.ruler is one)}": one for one in rulers}

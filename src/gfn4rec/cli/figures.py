@@ -31,9 +31,9 @@ def print_figures(rows: Mapping[str, Mapping[str, float | None]]) -> None:
         _print_columns("rate of", rows, names | {"ild_reference": "ild_reference"})
 
 
-def print_ruler(points: Sequence["FrontierPoint"]) -> None:
+def print_ruler(title: str, points: Sequence["FrontierPoint"]) -> None:
     """What samplers attain that see the simulator's own probabilities."""
-    shown = table("ruler", "temperature", "expected", "coverage", "ILD")
+    shown = table(title, "temperature", "expected", "coverage", "ILD")
     for point in points:
         temperature = "" if point.temperature is None else f"{point.temperature:g}"
         figures = (f"{point.reward:.3f}", f"{point.coverage:.1f}", f"{point.ild:.3f}")

@@ -32,6 +32,11 @@ def print_error(message: str) -> int:
     return 2
 
 
+def tell(note: str) -> None:
+    """A note on standard error; the work goes on."""
+    typer.echo(f"gfn4rec: {note}", err=True)
+
+
 class Work:
     """What a long command is doing, shown while it lasts."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.output import JsonOption, out, print_json, table, working
+from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
 from gfn4rec.errors import UserError
 from gfn4rec.storage import write_whole
 
@@ -36,6 +36,9 @@ def recommend_command(
     greedy: Annotated[bool, typer.Option("--greedy", help="The likeliest item at each step.")] = False,
     exclude_seen: Annotated[bool, typer.Option("--exclude-seen", help="Nothing from the user's history.")] = False,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
+    simulator: Annotated[
+        Path | None, typer.Option("--simulator", metavar="SIM", help="Who expects the reward, if not the run's users.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Another seed gives other slates.")] = 0,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
@@ -60,7 +63,7 @@ def recommend_command(
     chosen = choose_device(device, threads)
     showing = Showing(greedy=greedy, temperature=temperature)
     with working(f"opening {directory}") as work:
-        recommender = Recommender.open(directory, data, chosen)
+        recommender = Recommender.open(directory, data, chosen, simulator, tell)
         answers = []
         for answer in recommender.recommend(queries, slates, showing, exclude_seen, seed):
             answers.append(answer)
@@ -80,7 +83,7 @@ def recommend_command(
 
 def _print_answer(answer: "Answer") -> None:
     for note in answer.notes:
-        typer.echo(f"gfn4rec: {note}", err=True)
+        tell(note)
     for number, slate in enumerate(answer.slates, start=1):
         reward = "" if slate.expected_reward is None else f", expected reward {slate.expected_reward:.3f}"
         out().print(f"slate {number}: log-probability {slate.log_prob:.2f}{reward}", style="bold")
@@ -136,8 +139,8 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
     try:
         return Query(
             None if values.get("user") is None else str(values["user"]),
-            None if history is None else tuple(_event(each) for each in history),
-            shared if candidates is None else tuple(str(each) for each in candidates),
+            None if history is None else tuple(_event(each) for each in _list(history)),
+            shared if candidates is None else tuple(str(each) for each in _list(candidates)),
         )
     except (TypeError, KeyError, AttributeError):
         raise UserError(
@@ -145,10 +148,16 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
         ) from None
 
 
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):  # a text would be read letter by letter
+        raise TypeError
+    return value
+
+
 def _event(value: Any) -> tuple[str, tuple[str, ...] | None]:
     if isinstance(value, dict):
         behaviours = value.get("behaviours")
-        return str(value["item"]), None if behaviours is None else tuple(str(each) for each in behaviours)
+        return str(value["item"]), None if behaviours is None else tuple(str(each) for each in _list(behaviours))
     if isinstance(value, list):
         raise TypeError
     return str(value), None

@@ -7,7 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
 from gfn4rec.cli.figures import print_figures
-from gfn4rec.cli.output import JsonOption, out, print_json, table, working
+from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
 from gfn4rec.errors import UserError
 
 app = typer.Typer(help="Training of policies.", no_args_is_help=True)
@@ -73,6 +73,10 @@ def offline_command(
 @app.command("resume", epilog="Example: gfn4rec train resume runs/gfn")
 def resume_command(
     directory: Annotated[Path, typer.Argument(metavar="RUN", help="An interrupted run.")],
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
+    simulator: Annotated[
+        Path | None, typer.Option("--simulator", metavar="SIM", help="The simulator, if it has moved.")
+    ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -84,12 +88,9 @@ def resume_command(
     chosen = choose_device(device, threads)
     run = Run.open(directory)
 
-    def tell(note: str) -> None:
-        typer.echo(f"gfn4rec: {note}", err=True)
-
     with working(f"opening {directory}") as work:
         num_steps = run.manifest.settings.training["num_steps"]
-        results = api.resume(directory, chosen, _reporter(work, num_steps), tell)
+        results = api.resume(directory, chosen, _reporter(work, num_steps), tell, data, simulator)
     return _print_end(directory, results, as_json)
 
 

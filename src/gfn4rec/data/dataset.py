@@ -120,6 +120,10 @@ class SlateData:
         response_BHR = self.response_at(index_BH).masked_fill_(is_padding_BH[:, :, None], 0.0)
         return Request(user_B, history_BH, response_BHR)
 
+    def items_of(self, user: int) -> Tensor:
+        """The items of all events of a user, oldest first; the unknown user, 0, has none."""
+        return self.item_at(torch.arange(int(self.first_row_U[user]), int(self.first_row_U[user + 1])))
+
     def latest(self, user_B: Tensor) -> Request:
         """The requests of users as they stand after the whole log; user 0 has no history."""
         index_BH = self.first_row_U[user_B + 1][:, None] + self._window

@@ -11,13 +11,13 @@ from gfn4rec.simulator.plots import figure_bytes
 Rows: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 
-def plot_curves(policies: Mapping[str, Rows], ruler: Sequence[FrontierPoint]) -> bytes:
+def plot_curves(policies: Mapping[str, Rows], rulers: Mapping[str, Sequence[FrontierPoint]]) -> bytes:
     """A PNG; every point carries how its slates were chosen."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axis = figure.subplots()
-    if ruler:
+    for number, (title, ruler) in enumerate(rulers.items()):
         line = sorted((point.coverage, point.reward) for point in ruler if point.sampler != "random")
-        axis.plot(*zip(*line, strict=True), marker="o", color="0.6", label="ruler")
+        axis.plot(*zip(*line, strict=True), marker="o", color=str(0.6 - 0.4 * number / len(rulers)), label=title)
     for name, rows in policies.items():
         points = sorted((row["coverage"] or 0.0, row["expected_reward"] or 0.0, way) for way, row in rows.items())
         axis.plot([point[0] for point in points], [point[1] for point in points], marker="s", label=name)

@@ -1,6 +1,6 @@
 """How a policy is measured: in the simulator, and on logged slates it has not learned from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -71,7 +71,7 @@ def evaluate_in_simulator(
         )
         request = feedback.next_request
         report(batch + 1, num_batches)
-    return _means(rows)
+    return mean_metrics(rows)
 
 
 @torch.no_grad()
@@ -99,8 +99,9 @@ def evaluate_on_log(
                 "r_mrr": r_mrr(score_BK, logged.item_reward_BK, ranking),
             }
         )
-    return _means(rows)
+    return mean_metrics(rows)
 
 
-def _means(rows: list[dict[str, float]]) -> dict[str, float]:
+def mean_metrics(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric."""
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}

@@ -18,6 +18,6 @@ def ruler_reward(points: Sequence[FrontierPoint], coverage: float) -> float | No
 
 
 def share_of_ruler(points: Sequence[FrontierPoint], coverage: float, reward: float) -> float | None:
-    """The policy's reward as a share of the ruler's at its coverage."""
+    """The policy's reward as a share of the ruler's at its coverage; None where the ruler earns nothing."""
     ruler = ruler_reward(points, coverage)
-    return None if ruler is None else reward / ruler
+    return None if ruler is None or ruler <= 0 else reward / ruler

@@ -46,6 +46,14 @@ def _load_checkpoint(path: Path) -> dict[str, Tensor]:
     return weights
 
 
+def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file; a failure is an `OSError` like that of any other file."""
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
 def load_weights(model: nn.Module, weights: dict[str, Tensor], where: Path) -> None:
     """Put weights into a model; a name, a shape or a value that does not fit is an error that names it."""
     expected = model.state_dict()
@@ -79,7 +87,7 @@ def write_directory(
     """Write files of tensors, other files, and the manifest with their checksums, whole or not at all."""
     with replace_directory(directory, manifest.format) as fresh:
         for name, values in tensors.items():
-            save_file({key: value.detach().cpu().contiguous() for key, value in values.items()}, fresh / name)
+            save_tensors(fresh / name, values)
         for name, content in (texts or {}).items():
             (fresh / name).write_bytes(content)
         files = {path.name: _sha256(path) for path in sorted(fresh.iterdir())}

@@ -116,7 +116,9 @@ class Policy(nn.Module, ABC):
             plan = self.plan(request, self._candidates(candidates, request), latent_BZ=latent_BZ)
             slate_BK, log_prob_BK = plan.sample(self.catalogue.slate_size, uniform_BK, how)
         # Copies, because tensors of the inference mode cannot be learned from.
-        return Proposal(slate_BK.clone(), log_prob_BK.clone(), None if latent_BZ is None else latent_BZ.clone())
+        return Proposal(
+            slate_BK.clone(), _probable(log_prob_BK).clone(), None if latent_BZ is None else latent_BZ.clone()
+        )
 
     def log_probs(
         self,
@@ -129,7 +131,7 @@ class Policy(nn.Module, ABC):
         self._check_slates(request, slate_BK)
         with _evaluating(self):
             plan = self.plan(request, self._candidates(candidates, request), slate_BK, latent_BZ)
-            return plan.log_probs(slate_BK)
+            return _probable(plan.log_probs(slate_BK))
 
     def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """What ranking metrics order shown items by, (B, K): the probability of the item at its step, or the trained
@@ -191,6 +193,11 @@ def _check(greedy: bool, temperature: float, epsilon: float) -> Choosing:
     if not 0 <= epsilon <= 1:
         raise UserError(f"epsilon {epsilon}: a probability lies between 0 and 1")
     return Choosing(greedy, temperature, epsilon)
+
+
+def _probable(log_prob_BK: Tensor) -> Tensor:
+    """Rounding must not make a probability larger than 1."""
+    return log_prob_BK.clamp(max=0.0)
 
 
 @contextlib.contextmanager

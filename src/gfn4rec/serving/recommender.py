@@ -1,6 +1,6 @@
 """Slates for people, by the ids and titles of the log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,24 @@ class Recommender:
         self._title = [None, *titles]
 
     @classmethod
-    def open(cls, directory: Path | str, data: Path | None = None, device: torch.device | str = "cpu") -> "Recommender":
-        """From a run. Where its simulator is at hand, answers come with expected rewards."""
+    def open(
+        cls,
+        directory: Path | str,
+        data: Path | None = None,
+        device: torch.device | str = "cpu",
+        simulator: Path | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> "Recommender":
+        """From a run. Where its simulator is at hand, answers come with expected rewards; `tell` hears why not."""
         run = Run.open(Path(directory))
-        opened = data_of(run, device, data)
-        simulator = run.manifest.simulator_path
-        has_simulator = simulator is not None and Path(simulator).exists()
-        environment = users_of(run, opened).environment(seed=0) if has_simulator else None
-        return cls(load_run_policy(run, opened), opened, environment)
+        opened = data_of(run, device, data, simulator)
+        policy, environment = load_run_policy(run, opened, tell), None
+        if simulator is not None or run.manifest.simulator_path is not None:
+            try:
+                environment = users_of(run, opened, simulator).environment(seed=0)
+            except UserError as error:
+                tell(f"no expected rewards: {error}")
+        return cls(policy, opened, environment)
 
     def recommend(
         self,
@@ -175,9 +185,15 @@ class Recommender:
                 if int(is_wanted_N.sum()) < len(numbers):
                     raise UserError("candidates: an item is there more than once")
                 item_BN[row, ~is_wanted_N] = 0
-        if exclude_seen:
-            item_BN.scatter_(1, request.history_BH, 0)
+            if exclude_seen:
+                item_BN[row, self._seen(query, int(request.user_B[row]))] = 0
         return item_BN
+
+    def _seen(self, query: Query, user: int) -> Tensor:
+        """All that the user has met, however long ago: in the log, or in a history given instead."""
+        if query.history is None:
+            return self.data.items_of(user)
+        return torch.tensor([self._item_number.get(item, 0) for item, _ in query.history], dtype=torch.int64)
 
     def _candidate(self, item: str) -> int:
         if item not in self._item_number:
@@ -201,9 +217,11 @@ class Recommender:
         return made
 
 
-def load_run_policy(run: Run, data: SlateData) -> Policy:
-    """The policy of a run's newest checkpoint, in evaluation mode."""
+def load_run_policy(run: Run, data: SlateData, tell: Callable[[str], None] = lambda _: None) -> Policy:
+    """The policy of a run's newest checkpoint, in evaluation mode; `tell` hears of damaged ones."""
     checkpoint = run.load_checkpoint(only=POLICY)
+    for note in checkpoint.notes if checkpoint else ():
+        tell(note)
     if checkpoint is None:
         raise UserError(f"{run.directory}: has no checkpoint yet; go on with `gfn4rec train resume {run.directory}`")
     policy = new_policy(data, run.manifest.settings)

@@ -130,7 +130,7 @@ class UserEnvironment:
         """Continue where `state_dict` was taken."""
         self._generator.set_state(state["generator"])
         self._num_steps = int(state["num_steps"])
-        self.request = Request(state["user"], state["history"], state["response"])
+        self.request = Request(*(state[name].to(self.data.device) for name in ("user", "history", "response")))
 
     def _roll(self, slate_BK: Tensor, response_BKR: Tensor) -> Request:
         """The request after the slate: its items and responses are the latest events, the oldest fall out."""

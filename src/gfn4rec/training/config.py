@@ -1,5 +1,6 @@
 """The settings of a run: which policy, how it learns, who answers."""
 
+import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,7 +107,13 @@ def resolve_settings(
     name = policy or content.get("policy")
     if name is None:
         raise UserError("no policy; name one with --policy, or in the file of --config")
-    tables: dict[str, dict[str, Any]] = {key: dict(content.get(key, {})) for key in ("settings", "training", "users")}
+    if not isinstance(name, str):
+        raise UserError(f"{where}: policy: write a name, not {name!r}")
+    tables: dict[str, dict[str, Any]] = {}
+    for key in ("settings", "training", "users"):
+        tables[key] = copy.deepcopy(content.get(key, {}))
+        if not isinstance(tables[key], dict):
+            raise UserError(f"{where}: {key}: write a table, [{key}], not {tables[key]!r}")
     kinds = table_configs(kind, name)
     named = changes.items() if isinstance(changes, Mapping) else [_parse_change(text) for text in changes]
     for key, value in named:
@@ -114,14 +121,15 @@ def resolve_settings(
     parsed = {key: kinds[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
     users = parsed["users"]
     assert isinstance(users, UsersConfig)
-    return RunSettings(
-        kind=kind,
-        policy=name,
-        seed=content.get("seed", 0) if seed is None else seed,
-        policy_settings=parsed["settings"].model_dump(mode="json"),
-        training=parsed["training"].model_dump(mode="json"),
-        users=users,
-    )
+    values = {
+        "kind": kind,
+        "policy": name,
+        "seed": content.get("seed", 0) if seed is None else seed,
+        "policy_settings": parsed["settings"].model_dump(mode="json"),
+        "training": parsed["training"].model_dump(mode="json"),
+        "users": users,
+    }
+    return RunSettings.parse(values, where)
 
 
 def table_configs(kind: Kind, policy: str) -> dict[str, type[StrictConfig]]:
@@ -155,4 +163,6 @@ def _apply(key: str, value: Any, tables: dict[str, dict[str, Any]], kinds: dict[
     *parts, last = inner.split(".")
     for part in parts:
         target = target.setdefault(part, {})
+        if not isinstance(target, dict):
+            raise UserError(f"settings: {part}: write a table, not {target!r}")
     target[last] = value

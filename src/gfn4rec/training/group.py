@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+import torch
 import torch.distributed as dist
 
 from gfn4rec.errors import UserError
@@ -49,13 +50,13 @@ class Group:
 
 
 @contextmanager
-def process_group() -> Iterator[Group]:
+def process_group(device: torch.device | str) -> Iterator[Group]:
     """The group that torchrun started this process in, or a group of one."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield Group()
         return
-    dist.init_process_group("nccl" if dist.is_nccl_available() else "gloo")
+    dist.init_process_group("nccl" if torch.device(device).type == "cuda" else "gloo")
     try:
         yield Group(dist.get_rank(), size)
     finally:

@@ -33,11 +33,11 @@ class LearnerConfig(StrictConfig):
     """Whether metrics are written as TensorBoard events, too (extra `tensorboard`)."""
 
 
-class NotFiniteLoss(Exception):  # noqa: N818
-    """The loss of a batch is not a finite number."""
+class NotFinite(Exception):  # noqa: N818
+    """The loss of a batch, or the length of its gradient, is not a finite number."""
 
-    def __init__(self, value: float, batch: SlateBatch) -> None:
-        super().__init__(f"the loss is {value}")
+    def __init__(self, what: str, value: float, batch: SlateBatch) -> None:
+        super().__init__(f"the {what} is {value}")
         self.batch = batch
 
 
@@ -70,15 +70,17 @@ class Learner:
             loss = self._loss(batch, self._generator, self.step, terms)
             value = float(loss.detach())
             if not math.isfinite(value):
-                raise NotFiniteLoss(value, batch)
+                raise NotFinite("loss", value, batch)
             for group in self._optimizer.param_groups:
                 group["lr"] = self.learning_rate()
             self._optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            norm = nn.utils.clip_grad_norm_(self._weights, self.config.clip_norm)
+            norm = float(nn.utils.clip_grad_norm_(self._weights, self.config.clip_norm))
+            if not math.isfinite(norm):  # before it gets into the weights
+                raise NotFinite("length of the gradient", norm, batch)
             self._optimizer.step()
         self.step += 1
-        return {"loss": value, **{name: float(term) for name, term in terms.items()}, "gradient_norm": float(norm)}
+        return {"loss": value, **{name: float(term) for name, term in terms.items()}, "gradient_norm": norm}
 
     def learning_rate(self) -> float:
         """Of the next step."""

@@ -16,8 +16,8 @@ from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
-from gfn4rec.training.learner import Learner, NotFiniteLoss
-from gfn4rec.training.parts import Users
+from gfn4rec.training.learner import Learner, NotFinite
+from gfn4rec.training.parts import Users, start_rows
 from gfn4rec.training.run import POLICY, Checkpoint, Run
 from gfn4rec.training.saving import part_name, save_state
 from gfn4rec.training.stopping import save_batch
@@ -87,7 +87,7 @@ def train_offline(
             batch = data.slates(_batch(slates, state.step, config.learning_batch, settings.seed, group))
             try:
                 learned = state.learner.learn(batch)
-            except NotFiniteLoss as problem:
+            except NotFinite as problem:
                 raise save_batch(run, problem, state.step + 1) from problem
             state.step += 1
             state.seconds += time.perf_counter() - start
@@ -95,7 +95,7 @@ def train_offline(
             lines.append({"step": state.step, **learned, "seconds": state.seconds})
             is_ending, is_last = any(group.gather(is_asked())), state.step == config.num_steps
             if is_last or state.step % config.evaluate_every == 0:
-                state.look(_validation_loss(policy, data, config, state.learner.step))
+                state.look(_validation_loss(policy, data, config))
                 lines.append({"step": state.step, "validation_loss": state.looks[-1]["loss"]})
             is_over = is_last or state.has_converged(config.patience)
             if is_over or is_ending or state.step % config.checkpoint_every == 0:
@@ -124,15 +124,18 @@ def _order(num_slates: int, epoch: int, seed: int) -> Tensor:
 
 
 @torch.no_grad()
-def _validation_loss(policy: Policy, data: SlateData, config: OfflineConfig, step: int) -> float:
-    """The mean loss of the validation slates, or of the training ones where none are held out for validation."""
+def _validation_loss(policy: Policy, data: SlateData, config: OfflineConfig) -> float:
+    """The mean loss of the validation slates, or of the training ones where none are held out for validation.
+
+    It is the loss of the last stage, also while a policy is in an earlier one: losses of one kind can be compared.
+    """
     slates = data.split("val")
     slates = (slates if len(slates) else data.split("train"))[: config.validation_slates]
     generator = torch_generator(0, "validation", data.device)
     policy.eval()
     total = 0.0
     for batch in slates.split(_VALIDATION_BATCH):
-        total += len(batch) * float(policy.loss(data.slates(batch), generator, step).loss)
+        total += len(batch) * float(policy.loss(data.slates(batch), generator).loss)
     return total / len(slates)
 
 
@@ -152,7 +155,7 @@ def _finish(
         results["test"] = evaluate_on_log(policy, data, batch_size=min(128, len(test)))
     if users is not None:
         seed = stream_seed(run.manifest.settings.seed, "evaluation users")
-        environment = users.environment(seed, start_rows=data.first_rows(test) if len(test) else None)
+        environment = users.environment(seed, start_rows=start_rows("offline", data))
         for name, showing in (("greedy", Showing(greedy=True)), ("sampled", Showing())):
             results[name] = evaluate_in_simulator(policy, environment, showing, config.final_batches, seed)
     run.finish(results)

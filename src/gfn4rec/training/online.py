@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, slate_metrics
+from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, mean_metrics, slate_metrics
 from gfn4rec.policies.base import Policy
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.training.config import OnlineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
-from gfn4rec.training.learner import Learner, NotFiniteLoss
+from gfn4rec.training.learner import Learner, NotFinite
 from gfn4rec.training.parts import Users
 from gfn4rec.training.replay import ReplayBuffer
 from gfn4rec.training.run import POLICY, Checkpoint, Run
@@ -83,7 +83,7 @@ def train_online(
             )
             feedback = state.environment.step(proposal.slate_BK)
             state.replay.add(request, proposal.slate_BK, feedback.response_BKR)
-            shown = slate_metrics(state.environment, proposal.slate_BK, feedback)
+            shown = mean_metrics(group.gather(slate_metrics(state.environment, proposal.slate_BK, feedback)))
             request = feedback.next_request
             learned: dict[str, float] = {}
             if is_learned and state.step >= config.warmup_steps:
@@ -95,7 +95,7 @@ def train_online(
                     )
                     try:
                         learned = state.learner.learn(batch)
-                    except NotFiniteLoss as problem:
+                    except NotFinite as problem:
                         raise save_batch(run, problem, state.step + 1) from problem
             state.step += 1
             state.recent.append(shown)
@@ -131,11 +131,10 @@ def _finish(run: Run, state: OnlineState, users: Users, config: OnlineConfig, gr
     """The final figures; the first process makes them."""
     if not group.is_first:
         return None
-    recent = list(state.recent)
     results = {
         "step": state.step,
         "seconds": state.seconds,
-        "last_steps": {name: sum(each[name] for each in recent) / len(recent) for name in recent[0]},
+        "last_steps": mean_metrics(list(state.recent)),
         **_evaluate(state.policy, users, config.final_batches, run.manifest.settings.seed),
     }
     run.finish(results)

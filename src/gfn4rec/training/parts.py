@@ -1,5 +1,6 @@
 """What a run is made of, put together from its manifest: data set, policy, simulated users."""
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.simulator.checkpoint import load_simulator, read_simulator_manifest
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
-from gfn4rec.training.config import RunSettings
+from gfn4rec.training.config import Kind, RunSettings
 from gfn4rec.training.run import Run, RunManifest, git_hash
 
 
@@ -33,10 +34,23 @@ class Users:
         return UserEnvironment(self.data, self.model, config, seed, start_rows)
 
 
-def open_data(path: Path, settings: RunSettings, device: torch.device | str) -> SlateData:
+def start_rows(kind: Kind, data: SlateData) -> Tensor | None:
+    """Where simulated users begin while a policy is measured: one that learned from the log has not seen its test
+    slates, so they begin before those; others begin anywhere.
+    """
+    test = data.split("test")
+    return data.first_rows(test) if kind == "offline" and len(test) else None
+
+
+def open_data(
+    path: Path, settings: RunSettings, device: torch.device | str, simulator: Path | None = None
+) -> SlateData:
     """The data set, with histories long enough for the policy and for the simulator."""
-    wanted = settings.policy_settings.get("encoder", {}).get("history_length", HISTORY_LENGTH)
-    return SlateData.open(path, max(wanted, HISTORY_LENGTH), device)
+    lengths = [HISTORY_LENGTH, settings.policy_settings.get("encoder", {}).get("history_length", 0)]
+    if simulator is not None:
+        with contextlib.suppress(UserError):  # what is wrong with a simulator is told when it is opened
+            lengths.append(read_simulator_manifest(simulator).model.get("history_length", 0))
+    return SlateData.open(path, max(lengths), device)
 
 
 def open_users(path: Path, data: SlateData, settings: RunSettings) -> Users:
@@ -72,26 +86,26 @@ def new_manifest(
     )
 
 
-def data_of(run: Run, device: torch.device | str, path: Path | None = None) -> SlateData:
+def data_of(run: Run, device: torch.device | str, path: Path | None = None, simulator: Path | None = None) -> SlateData:
     """The data set a run was made with, or the same one at another place."""
     path = Path(run.manifest.data_path) if path is None else path
     if not path.exists():
         raise UserError(f"{path}: the data set of this run is not there; say with --data where it is")
-    data = open_data(path, run.manifest.settings, device)
+    if simulator is None and run.manifest.simulator_path is not None:
+        simulator = Path(run.manifest.simulator_path)
+    data = open_data(path, run.manifest.settings, device, simulator)
     refuse_other_data(run.manifest.data, data, run.directory)
     return data
 
 
-def users_of(run: Run, data: SlateData, path: Path | None = None) -> Users:
-    """The simulated users a run was made with, or others."""
+def users_of(run: Run, data: SlateData, path: Path | None = None, may_differ: bool = True) -> Users:
+    """The simulated users a run was made with, or those at a path: others, or the same at another place."""
     if path is None and run.manifest.simulator_path is None:
         raise UserError(f"{run.directory}: was trained without a simulator; name one with --simulator")
     if path is None:
-        path = Path(str(run.manifest.simulator_path))
+        path, may_differ = Path(str(run.manifest.simulator_path)), False
         if not path.exists():
             raise UserError(f"{path}: the simulator of this run is not there; say with --simulator where it is")
-        if read_simulator_manifest(path).files != run.manifest.simulator_files:
-            raise UserError(
-                f"{path}: the simulator has changed since this run was begun; name another with --simulator"
-            )
+    if not may_differ and read_simulator_manifest(path).files != run.manifest.simulator_files:
+        raise UserError(f"{path}: not the simulator of this run, or changed since; name another with --simulator")
     return open_users(path, data, run.manifest.settings)

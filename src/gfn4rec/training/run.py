@@ -25,7 +25,7 @@ from gfn4rec.config import StrictConfig
 from gfn4rec.data.identity import DataIdentity
 from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, write_directory
-from gfn4rec.storage import MANIFEST, raw_manifest, write_whole
+from gfn4rec.storage import MANIFEST, raw_manifest, replace_directory, write_whole
 from gfn4rec.training.config import RunSettings
 from gfn4rec.training.tensorboard import require_tensorboard, write_events
 
@@ -85,13 +85,10 @@ class Run:
             raise UserError(f"{directory}: exists already; {remedy}choose another --out")
         if manifest.settings.training.get("tensorboard"):
             require_tensorboard()
-        try:
-            (directory / "checkpoints").mkdir(parents=True)
-        except OSError as error:
-            raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another --out") from error
-        run = cls(directory, manifest)
-        run._write_json(MANIFEST, manifest.model_dump(mode="json"))
-        return run
+        with replace_directory(directory, FORMAT) as fresh:
+            (fresh / "checkpoints").mkdir()
+            cls(fresh, manifest)._write_json(MANIFEST, manifest.model_dump(mode="json"))
+        return cls(directory, manifest)
 
     @classmethod
     def open(cls, directory: Path) -> "Run":
@@ -129,11 +126,16 @@ class Run:
             ) from error
 
     def forget_after(self, step: int) -> None:
-        """Drop the metrics of steps that will be made anew, and checkpoints that a killed process left half-written."""
-        for left in (self.directory / "checkpoints").glob(".*"):
+        """Drop the metrics of steps that will be made anew, and checkpoints that are damaged or half-written."""
+        newer = [path for path in self._checkpoints() if path > self._checkpoint(step)]
+        for left in (*(self.directory / "checkpoints").glob(".*"), *newer):
             shutil.rmtree(left, ignore_errors=True)
         kept = [line for line in self.metrics() if line["step"] <= step]
         write_whole(self.directory / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+    def has_checkpoints(self) -> bool:
+        """Whether anything would be lost with the run."""
+        return bool(self._checkpoints())
 
     def save_checkpoint(self, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
         """Write a checkpoint, then drop the oldest."""

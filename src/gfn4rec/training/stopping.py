@@ -1,16 +1,15 @@
 """A run that cannot go on."""
 
-from safetensors.torch import save_file
-
 from gfn4rec.errors import RunError
-from gfn4rec.training.learner import NotFiniteLoss
+from gfn4rec.nn.weights import save_tensors
+from gfn4rec.training.learner import NotFinite
 from gfn4rec.training.run import Run
 
 BATCH = "stopped-batch.safetensors"
 
 
-def save_batch(run: Run, problem: NotFiniteLoss, step: int) -> RunError:
-    """Keep the batch whose loss is not finite, and tell where it is."""
+def save_batch(run: Run, problem: NotFinite, step: int) -> RunError:
+    """Keep the batch whose loss or gradient is not finite, and tell where it is."""
     batch = problem.batch
     tensors = {
         "user": batch.request.user_B,
@@ -21,6 +20,9 @@ def save_batch(run: Run, problem: NotFiniteLoss, step: int) -> RunError:
         "item_reward": batch.item_reward_BK,
         "reward": batch.reward_B,
     }
-    path = run.directory / BATCH
-    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path)
-    return RunError(f"{run.directory}: {problem} at step {step}; the batch is in {path.name}; lower learning_rate")
+    where = f"the batch is in {BATCH}"
+    try:
+        save_tensors(run.directory / BATCH, tensors)
+    except OSError as error:
+        where = f"the batch could not be written ({str(error).splitlines()[0]})"
+    return RunError(f"{run.directory}: {problem} at step {step}; {where}; lower learning_rate")
