@@ -13,6 +13,7 @@ from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
 from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
 from gfn4rec.evaluation.ranking import RankingRule
 from gfn4rec.evaluation.ruler import share_of_ruler
+from gfn4rec.evaluation.scores import evaluate_scores as measure_scores
 from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
 from gfn4rec.serving.recommender import load_run_policy
@@ -156,3 +157,19 @@ def evaluate(
     num_test = len(opened.split("test"))
     test = evaluate_on_log(policy, opened, batch_size=min(128, num_test), ranking=ranking) if num_test else None
     return Evaluation(rows, ruler, test)
+
+
+def evaluate_scores(
+    directory: Path | str,
+    simulator: Path | None = None,
+    data: Path | None = None,
+    num_batches: int = 20,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    tell: Tell = lambda _: None,
+) -> dict[str, dict[str, float]]:
+    """How a run's own estimates of expected rewards agree with the simulator's, by kind of slates."""
+    run = Run.open(Path(directory))
+    opened = data_of(run, device, data, simulator)
+    policy = load_run_policy(run, opened, tell)
+    return measure_scores(policy, users_of(run, opened, simulator).environment(seed), opened, num_batches, seed)

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from gfn4rec.cli import main
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.seeding import stream_seed
+from gfn4rec.serving.recommender import Recommender
 from tests.conftest import Cli
 
 ENCODER = "encoder = {dim = 8, embedding_dim = 4, num_heads = 2, num_layers = 1, feedforward_dim = 8, state_dim = 16}"
@@ -264,6 +266,47 @@ def test_recommend_for_many(cli: Cli, folder: Path, data: SlateData, tmp_path: P
     assert [answer["user"] for answer in answers] == [*users, "new"]
     alone = json.loads(cli("recommend", folder / "run", "--user", users[7], "--greedy", "--json").out)
     assert answers[7]["slates"][0]["items"] == alone["slates"][0]["items"]
+
+
+def test_a_knob_for_all_and_for_each(cli: Cli, fails: Callable[..., str], folder: Path, tmp_path: Path) -> None:
+    user = ["recommend", folder / "run", "--user", "x", "--json"]
+    greedy = json.loads(cli(*user, "--greedy").out)["slates"]
+    assert json.loads(cli(*user, "--greediness", 1).out)["slates"] == greedy
+    assert json.loads(cli(*user, "--greediness", 0).out) == json.loads(cli(*user).out)
+    assert "must lie between 0, diverse, and 1, greedy" in fails(*user, "--greediness", 2)
+    (tmp_path / "users").write_text('{"user": "x", "greediness": 1.0}\n{"user": "x"}\n')
+    many = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "out"]
+    assert cli(*many).code == 0
+    bold, plain = (json.loads(line)["slates"] for line in (tmp_path / "out").read_text(encoding="utf-8").splitlines())
+    assert bold[0]["items"] == greedy[0]["items"] != plain[0]["items"]
+    assert "cannot be shown greedily or at a temperature, too" in fails(*many, "--temperature", 0.5)
+    (tmp_path / "users").write_text('{"user": "x", "greediness": "very"}\n')
+    assert '"greediness" as a number from 0 to 1' in fails(*many)
+
+
+def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateData) -> None:
+    ids = [str(each) for each in data.items["id"].to_list()]
+    one, other = ",".join(ids[:6]), ",".join(ids[6:12])
+    command = ["score", folder / "run", "--user", data.users["id"][0], "--slate", one, "--slate", other]
+    found = json.loads(cli(*command, "--json").out)["slates"]
+    assert [each["items"] for each in found] == [ids[:6], ids[6:12]]
+    recommender = Recommender.open(folder / "run")
+    request = recommender.data.latest(torch.tensor([1, 1]))
+    slate_BK = torch.arange(1, 13).view(2, 6)
+    torch.testing.assert_close(
+        torch.tensor([each["score"] for each in found]), recommender.policy.score(request, slate_BK)
+    )
+    assert recommender.environment is not None
+    expected_B = recommender.environment.expected_rewards(request, slate_BK)
+    torch.testing.assert_close(torch.tensor([each["expected_reward"] for each in found]), expected_B)
+    assert ids[0] in cli(*command).out
+    agreement = json.loads(cli("score", folder / "run", "--batches", 2, "--json").out)
+    assert set(agreement) == {"random", "logged", "generated"}
+    assert "rank correlation" in cli("score", folder / "run", "--batches", 1).out
+    assert "--user and --history belong to a --slate" in fails("score", folder / "run", "--user", "x")
+    assert "slate: item zzz is not in the catalogue" in fails("score", folder / "run", "--slate", "zzz")
+    assert "slates of different lengths" in fails("score", folder / "run", "--slate", one, "--slate", ids[0])
+    assert "shows an item twice" in fails("score", folder / "run", "--slate", ",".join(ids[:1] * 6))
 
 
 def test_options(cli: Cli) -> None:

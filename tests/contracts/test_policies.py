@@ -16,6 +16,8 @@ from gfn4rec.policies import POLICIES, build_policy
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.checkpoint import load_policy, save_policy
+from gfn4rec.policies.gfn import GFN4Rec
+from gfn4rec.policies.gfn_rerank import GFNRerank
 from gfn4rec.schema import Proposal, Request
 from tests.small_catalogue import (
     SMALL_ENCODER,
@@ -60,6 +62,49 @@ def requests(policy: Policy) -> Request:
 
 OWN_CANDIDATES = [sorted(range(1 + row % 30, 41 + row % 30 - row % 7)) + [0] * (row % 7) for row in range(40)]
 CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), "own": OWN_CANDIDATES}
+
+
+def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy, requests: Request) -> None:
+    plain = policy.recommend(requests, generator())
+    greedy = policy.recommend(requests, greedy=True)
+    half = policy.recommend(requests, generator(), temperature=0.5)
+    for greediness, expected in ((0.0, plain), (0.5, half), (1.0, greedy)):
+        found = policy.recommend(requests, generator(), greediness=greediness)
+        assert torch.equal(found.slate_BK, expected.slate_BK)
+    # Each request has its own setting, and draws as it would alone.
+    own_B = torch.tensor([0.0, 0.5] * 20)
+    mixed = policy.recommend(requests, generator(), greediness=own_B)
+    assert torch.equal(mixed.slate_BK[0::2], plain.slate_BK[0::2])
+    assert torch.equal(mixed.slate_BK[1::2], half.slate_BK[1::2])
+    scored = policy.log_probs(requests, mixed.slate_BK, latent_BZ=mixed.latent_BZ)
+    torch.testing.assert_close(mixed.log_prob_BK, scored, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"greediness": 1.1}, "must lie between 0, diverse, and 1, greedy"),
+        ({"greediness": float("nan")}, "must lie between 0"),
+        ({"greediness": torch.zeros(3)}, r"greediness of shape \(3,\)"),
+        ({"greediness": 0.5, "temperature": 0.5}, "give it alone"),
+    ],
+)
+def test_bad_greediness(how: dict[str, object], message: str) -> None:
+    catalogue = make_catalogue()
+    with pytest.raises(UserError, match=message):
+        make_policy("random", catalogue).recommend(make_requests(catalogue, 2), generator(), **how)  # type: ignore[arg-type]
+
+
+def test_policies_with_a_flow_score_slates_and_others_say_that_they_cannot(policy: Policy, requests: Request) -> None:
+    slate_BK = policy.recommend(requests, generator()).slate_BK
+    if isinstance(policy, GFN4Rec | GFNRerank):
+        score_B = policy.score(requests, slate_BK)
+        assert score_B.shape == (40,)
+        assert not score_B.requires_grad
+        assert torch.isfinite(score_B).all()
+    else:
+        with pytest.raises(UserError, match="has no flow, so it cannot score slates; gfn and gfn-rerank can"):
+            policy.score(requests, slate_BK)
 
 
 @pytest.mark.parametrize("candidates", CANDIDATES)

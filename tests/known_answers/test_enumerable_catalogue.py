@@ -56,14 +56,11 @@ def all_answers() -> SlateBatch:
     return SlateBatch(request, slate_BK, torch.zeros(240, 3, 2), reward_B[:, None].expand(-1, 3).contiguous(), reward_B)
 
 
-@pytest.mark.parametrize(("objective", "num_steps"), [("tb", 400), ("db", 700)])
-def test_training_from_scratch_ends_with_probabilities_in_proportion_to_rewards(objective: str, num_steps: int) -> None:
-    b_z = 8.0
+def train(num_steps: int, **settings: object) -> GFN4Rec:
+    """From scratch, until the loss is at its bottom."""
     policy = make_policy(
         "gfn",
         CATALOGUE,
-        objective=objective,
-        b_z=b_z,
         b_r=B_R,
         b_f=0.0,
         scale=0.3,
@@ -71,6 +68,7 @@ def test_training_from_scratch_ends_with_probabilities_in_proportion_to_rewards(
         unknown_user_share=0.0,
         encoder={**SMALL_ENCODER, "dim": 16},
         hidden_dims=(64,),
+        **settings,
     )
     assert isinstance(policy, GFN4Rec)
     batch, generator = all_answers(), torch.Generator().manual_seed(0)
@@ -86,13 +84,48 @@ def test_training_from_scratch_ends_with_probabilities_in_proportion_to_rewards(
         return loss
 
     optimizer.step(evaluate)
-    with torch.no_grad():
-        prob_B = policy.log_probs(batch.request, batch.slate_BK).sum(dim=1).exp()
-        state_BS, table_ND = policy.backbone.encode(batch.request)
-        empty_BTX = policy.network.prefixes(state_BS, table_ND[batch.slate_BK], range(1))
-        root_flow_B = policy.network.log_flows(empty_BTX)[:, 0].exp()
+    return policy
+
+
+def root_flows(policy: GFN4Rec, batch: SlateBatch) -> Tensor:
+    state_BS, table_ND = policy.backbone.encode(batch.request)
+    empty_BTX = policy.network.prefixes(state_BS, table_ND[batch.slate_BK], range(1))
+    return policy.network.log_flows(empty_BTX)[:, 0]
+
+
+@pytest.mark.parametrize(("objective", "num_steps"), [("tb", 400), ("db", 700)])
+@torch.no_grad()
+def test_training_from_scratch_ends_with_probabilities_in_proportion_to_rewards(objective: str, num_steps: int) -> None:
+    b_z, batch = 8.0, all_answers()
+    with torch.enable_grad():
+        policy = train(num_steps, objective=objective, b_z=b_z)
+    prob_B = policy.log_probs(batch.request, batch.slate_BK).sum(dim=1).exp()
+    root_flow_B = root_flows(policy, batch).exp()
+    score_B = policy.score(batch.request, batch.slate_BK)
     for number, user in enumerate((1, 2)):
         rows = slice(120 * number, 120 * (number + 1))
         target = rewards(user).clamp(min=0) + B_R
         assert float((prob_B[rows] - target / target.sum()).abs().sum() / 2) < 0.02
         assert b_z * float(root_flow_B[rows][0]) == pytest.approx(float(target.sum()), rel=0.02)
+        # The flow's estimate of a slate's reward is its reward.
+        assert float((score_B[rows] - rewards(user).clamp(min=0)).abs().mean()) < 0.05
+
+
+@pytest.mark.parametrize(("objective", "num_steps"), [("tb", 300), ("fl-db-exact", 400)])
+@torch.no_grad()
+def test_energy_from_scratch_ends_with_probabilities_in_proportion_to_its_exponential(
+    objective: str, num_steps: int
+) -> None:
+    """Relative to uniform: the root flow is the logarithm of the mean of exp(beta R) over all slates."""
+    beta, batch = 1.0, all_answers()
+    with torch.enable_grad():
+        policy = train(num_steps, objective=objective, reward="energy", beta=beta, relative=True, normalise_query=False)
+    prob_B = policy.log_probs(batch.request, batch.slate_BK).sum(dim=1).exp()
+    log_root_B = root_flows(policy, batch)
+    score_B = policy.score(batch.request, batch.slate_BK)
+    for number, user in enumerate((1, 2)):
+        rows = slice(120 * number, 120 * (number + 1))
+        target = (beta * rewards(user)).exp()
+        assert float((prob_B[rows] - target / target.sum()).abs().sum() / 2) < 0.02
+        assert float(log_root_B[rows][0]) == pytest.approx(float(target.mean().log()), abs=0.02)
+        assert float((score_B[rows] - rewards(user)).abs().mean()) < 0.05

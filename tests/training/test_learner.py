@@ -71,7 +71,7 @@ def test_two_processes_learn_what_one_does_with_the_whole_batch(tmp_path: Path) 
     script = tmp_path / "two.py"
     script.write_text(TWO)
     root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     subprocess.run([*command, str(tmp_path / "two.pt")], check=True, cwd=root, env=environment, capture_output=True)
     subprocess.run([sys.executable, str(script), str(tmp_path / "one.pt")], check=True, cwd=root, env=environment)

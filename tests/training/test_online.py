@@ -124,7 +124,9 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     assert checkpoint.step == 4
 
 
-def test_a_gradient_that_is_not_a_number_stays_out_of_the_weights(users: Users, new_run: NewRun) -> None:
+def test_a_gradient_that_is_not_a_number_stays_out_of_the_weights(
+    users: Users, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The loss alone does not show it: the slope of a root is infinite at 0."""
     run = new_run(small_settings("cf"))
     policy = new_policy(users.data, run.manifest.settings)
@@ -134,7 +136,7 @@ def test_a_gradient_that_is_not_a_number_stays_out_of_the_weights(users: Users, 
         made = proper(*arguments)
         return Loss(made.loss + (made.loss - made.loss).sqrt(), made.terms)
 
-    policy.loss = poisoned  # type: ignore[method-assign]
+    monkeypatch.setattr(policy, "loss", poisoned)
     with pytest.raises(RunError, match="the length of the gradient is nan at step 3; the batch is in stopped-batch"):
         train_online(run, policy, users, Group())
     assert all(torch.isfinite(weight).all() for weight in policy.parameters())

@@ -16,6 +16,7 @@ from gfn4rec.cli.evaluate import evaluate_command
 from gfn4rec.cli.output import print_error
 from gfn4rec.cli.policy import app as policy_app
 from gfn4rec.cli.recommend import recommend_command
+from gfn4rec.cli.score import score_command
 from gfn4rec.cli.simulator import app as simulator_app
 from gfn4rec.cli.train import app as train_app
 from gfn4rec.errors import RunError, UserError
@@ -34,9 +35,10 @@ app.add_typer(train_app, name="train")
 app.command("evaluate", epilog="Example: gfn4rec evaluate runs/cf runs/gfn --temperature 1,0.5,0.25 --plot curve.png")(
     evaluate_command
 )
-app.command("recommend", epilog="Example: gfn4rec recommend runs/gfn --user 42 --slates 3 --temperature 0.5")(
+app.command("recommend", epilog="Example: gfn4rec recommend runs/gfn --user 42 --slates 3 --greediness 0.5")(
     recommend_command
 )
+app.command("score", epilog="Example: gfn4rec score runs/gfn --user 42 --slate 1,2,3,4,5,6")(score_command)
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -34,6 +34,9 @@ def recommend_command(
     slates: Annotated[int, typer.Option(min=1, help="Slates per user.")] = 1,
     temperature: Annotated[float, typer.Option(help="Lower is bolder, higher more diverse.")] = 1.0,
     greedy: Annotated[bool, typer.Option("--greedy", help="The likeliest item at each step.")] = False,
+    greediness: Annotated[
+        float | None, typer.Option(help="A knob instead: 0, as diverse as what was learned, to 1, greedy.")
+    ] = None,
     exclude_seen: Annotated[bool, typer.Option("--exclude-seen", help="Nothing from the user's history.")] = False,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
     simulator: Annotated[
@@ -54,14 +57,14 @@ def recommend_command(
         raise UserError("--users has the users and their histories; leave out --user and --history")
     if (users is None) != (target is None):
         raise UserError("--users and --out belong together")
-    shared = None if candidates is None else _split(candidates)
+    shared = None if candidates is None else split_ids(candidates)
     queries = (
-        [Query(user, None if history is None else _parse_history(history), shared)]
+        [Query(user, None if history is None else parse_history(history), shared)]
         if users is None
         else _read_queries(users, shared)
     )
     chosen = choose_device(device, threads)
-    showing = Showing(greedy=greedy, temperature=temperature)
+    showing = Showing(greedy=greedy, temperature=temperature, greediness=greediness)
     with working(f"opening {directory}") as work:
         recommender = Recommender.open(directory, data, chosen, simulator, tell)
         answers = []
@@ -93,13 +96,15 @@ def _print_answer(answer: "Answer") -> None:
         out().print(shown)
 
 
-def _split(text: str) -> tuple[str, ...]:
+def split_ids(text: str) -> tuple[str, ...]:
+    """Ids separated by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _parse_history(text: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+def parse_history(text: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+    """Items with their behaviours, as in `318,50:click+like,110:`."""
     events = []
-    for part in _split(text):
+    for part in split_ids(text):
         item, separator, behaviours = part.partition(":")
         named = tuple(name for name in behaviours.split("+") if name) if separator else None
         events.append((item, named))
@@ -131,7 +136,7 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
         values: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise UserError(f"{where}: not valid JSON ({error})") from None
-    keys = ["user", "history", "candidates"]
+    keys = ["user", "history", "candidates", "greediness"]
     for key in values:
         if key not in keys:
             raise UserError(f"{where}: unknown key {key!r}; {nearest(key, keys)}")
@@ -141,10 +146,12 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
             None if values.get("user") is None else str(values["user"]),
             None if history is None else tuple(_event(each) for each in _list(history)),
             shared if candidates is None else tuple(str(each) for each in _list(candidates)),
+            None if values.get("greediness") is None else float(values["greediness"]),
         )
-    except (TypeError, KeyError, AttributeError):
+    except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(
-            f'{where}: write "history" as a list of ids or of {{"item": id, "behaviours": [...]}}, "candidates" as ids'
+            f'{where}: write "history" as a list of ids or of {{"item": id, "behaviours": [...]}}, "candidates" as a '
+            'list of ids, "greediness" as a number from 0 to 1'
         ) from None
 
 

@@ -21,6 +21,7 @@ class Showing:
 
     greedy: bool = False
     temperature: float = 1.0
+    greediness: float | None = None
     epsilon: float = 0.0
 
 
@@ -58,6 +59,7 @@ def evaluate_in_simulator(
             generator,
             greedy=showing.greedy,
             temperature=showing.temperature,
+            greediness=showing.greediness,
             epsilon=showing.epsilon,
         )
         feedback = environment.step(proposal.slate_BK)

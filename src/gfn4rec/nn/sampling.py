@@ -13,10 +13,13 @@ _TINY = 1e-300  # keeps a division by 0 from being one, where its result is not 
 
 @dataclass(frozen=True)
 class Choosing:
-    """How a column is chosen: from softmax(score / temperature), or with probability epsilon from all alike."""
+    """How a column is chosen: from softmax(score / temperature), or with probability epsilon from all alike.
+
+    Requests may have temperatures of their own, (B, 1).
+    """
 
     greedy: bool = False
-    temperature: float = 1.0
+    temperature: float | Tensor = 1.0
     epsilon: float = 0.0
 
 
@@ -36,7 +39,7 @@ def choose(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, 
     if how.epsilon > 0:
         explorer_B = _uniform_column(shelf, taken_BX, (uniform_B / how.epsilon).clamp_(max=1.0))
         column_B = torch.where(uniform_B < how.epsilon, explorer_B, column_B)
-    if log_sum_B is None or how.temperature != 1:
+    if log_sum_B is None or isinstance(how.temperature, Tensor) or how.temperature != 1:
         log_sum_B = log_sum_exp(query_B1D, shelf, taken)[:, 0]
     return column_B, shelf.score_at(query_B1D, column_B[:, None])[:, 0] - log_sum_B
 
@@ -64,7 +67,7 @@ def _best_column(query_B1D: Tensor, shelf: Shelf, taken: Taken) -> Tensor:
 
 
 def _sample_column(
-    query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, temperature: float
+    query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, temperature: float | Tensor
 ) -> tuple[Tensor, Tensor]:
     """A column of the softmax of scores / temperature, found in two levels, groups of columns and the columns of one
     group; and the log-sum-exp of scores / temperature.

@@ -126,15 +126,21 @@ def score_blocks(
 
 
 def weight_blocks(
-    query_BTD: Tensor, shelf: Shelf, taken: Taken | None, shift_BT: Tensor, temperature: float = 1.0
+    query_BTD: Tensor, shelf: Shelf, taken: Taken | None, shift_BT: Tensor, temperature: float | Tensor = 1.0
 ) -> Iterator[tuple[int, Tensor]]:
-    """The first column and exp((score - shift) / temperature) of each block, written as `score_blocks` writes them."""
-    factor = _LOG2_E / temperature  # powers of 2 take half the time of powers of e
+    """The first column and exp((score - shift) / temperature) of each block, written as `score_blocks` writes them.
+
+    The temperature is a number, or (B, 1).
+    """
+    # Powers of 2 take half the time of powers of e.
+    factor_BT = _LOG2_E / torch.as_tensor(temperature, dtype=query_BTD.dtype, device=query_BTD.device).expand_as(
+        shift_BT
+    )
     if shelf.dtype is None:
-        query_BTD, shift_BT = factor * query_BTD, factor * shift_BT
+        query_BTD, shift_BT = factor_BT[:, :, None] * query_BTD, factor_BT * shift_BT
     for start, score_BTc in score_blocks(query_BTD, shelf, taken, shift_BT):
         if shelf.dtype is not None:  # the products are those of the rounded query, whatever the temperature
-            score_BTc.mul_(factor)
+            score_BTc.mul_(factor_BT[:, :, None])
         yield start, score_BTc.exp2_()
 
 
@@ -143,7 +149,7 @@ def reduce_weights(
     shelf: Shelf,
     taken: Taken | None,
     reduce: Callable[[Tensor], Tensor],
-    temperature: float = 1.0,
+    temperature: float | Tensor = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Sums of exp((score - shift) / temperature) over parts of each block, (B, T, parts), and the shift, (B, T).
 

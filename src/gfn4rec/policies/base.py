@@ -92,16 +92,19 @@ class Policy(nn.Module, ABC):
         *,
         greedy: bool = False,
         temperature: float = 1.0,
+        greediness: float | Tensor | None = None,
         epsilon: float = 0.0,
         candidates: CandidateIds | None = None,
     ) -> Proposal:
         """Slates of different items, with log-probabilities at temperature 1 and epsilon 0, whatever sampled them.
 
         Each item is drawn from the softmax of scores / temperature, or with probability epsilon from all items alike;
-        `greedy` takes the most likely one. Candidates are ids, (C,) for all requests, or (B, C) with 0 for padding.
+        `greedy` takes the most likely one. `greediness` is a knob from 0, as diverse as what was learned, to 1, greedy,
+        for all requests or for each, (B,): the temperature is 1 - greediness. Candidates are ids, (C,) for all
+        requests, or (B, C) with 0 for padding.
         """
-        how = _check(greedy, temperature, epsilon)
-        if generator is None and (not greedy or epsilon > 0):
+        how = _choosing(greedy, temperature, greediness, epsilon, request.user_B)
+        if generator is None and (not how.greedy or epsilon > 0):
             raise UserError("sampling needs a generator; give one, or greedy=True")
         device, num_requests = request.user_B.device, len(request.user_B)
         if not num_requests:
@@ -143,6 +146,15 @@ class Policy(nn.Module, ABC):
 
     def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         return self.log_probs(request, slate_BK).exp()
+
+    def score(self, request: Request, slate_BK: Tensor) -> Tensor:
+        """The expected reward of given slates, (B,), as a policy estimates it that has learned a flow."""
+        self._check_slates(request, slate_BK)
+        with _evaluating(self), torch.no_grad():
+            return self._score(request, slate_BK)
+
+    def _score(self, request: Request, slate_BK: Tensor) -> Tensor:  # noqa: ARG002
+        raise UserError(f"a {type(self).__name__} has no flow, so it cannot score slates; gfn and gfn-rerank can")
 
     def loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None = None) -> Loss:
         """The loss of answered slates. `step` counts the learning steps before this one, for policies that learn in
@@ -186,13 +198,29 @@ class Policy(nn.Module, ABC):
             raise UserError(f"slate {int(is_repeated_B.nonzero()[0])} shows an item twice")
 
 
-def _check(greedy: bool, temperature: float, epsilon: float) -> Choosing:
+def _choosing(
+    greedy: bool, temperature: float, greediness: float | Tensor | None, epsilon: float, user_B: Tensor
+) -> Choosing:
     if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
         limits = f"{MIN_TEMPERATURE:g} and {MAX_TEMPERATURE:g}"
         raise UserError(f"temperature {temperature}: must lie between {limits}; greedy is the limit of small ones")
     if not 0 <= epsilon <= 1:
         raise UserError(f"epsilon {epsilon}: a probability lies between 0 and 1")
-    return Choosing(greedy, temperature, epsilon)
+    if greediness is None:
+        return Choosing(greedy, temperature, epsilon)
+    if greedy or temperature != 1:
+        raise UserError("greediness takes the place of greedy and temperature; give it alone")
+    greediness_B = torch.as_tensor(greediness, dtype=torch.float32, device=user_B.device)
+    if greediness_B.shape not in ((), user_B.shape):
+        raise UserError(f"greediness of shape {tuple(greediness_B.shape)}: give a number, or one for each request")
+    if not ((greediness_B >= 0) & (greediness_B <= 1)).all():
+        raise UserError("greediness: must lie between 0, diverse, and 1, greedy")
+    temperature_B1 = (1 - greediness_B.expand_as(user_B)[:, None]).clamp(min=MIN_TEMPERATURE)
+    if greediness_B.dim():
+        return Choosing(temperature=temperature_B1, epsilon=epsilon)
+    return Choosing(
+        greedy=bool(greediness_B == 1), temperature=max(MIN_TEMPERATURE, 1 - float(greediness_B)), epsilon=epsilon
+    )
 
 
 def _probable(log_prob_BK: Tensor) -> Tensor:

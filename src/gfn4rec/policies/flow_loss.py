@@ -1,6 +1,7 @@
-"""How the networks of GFN4Rec learn: the loss of answered slates."""
+"""What the networks of GFN4Rec make of given slates: the loss of answered ones, and a score of any."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -16,47 +17,67 @@ from gfn4rec.policies.slate_network import SlateNetwork
 from gfn4rec.schema import SlateBatch
 
 
-def flow_loss(
+@dataclass(frozen=True)
+class SlateFlow:
+    """Given slates as a network sees them."""
+
+    prefix_BTX: Tensor  # after 0 .. K items
+    vector_BKD: Tensor
+    log_prob_BK: Tensor
+    log_pf_BK: Tensor  # as it enters the objective: shifted, or relative to uniform
+
+
+def slate_flow(
     network: SlateNetwork,
     config: FlowConfig,
     state_BS: Tensor,
     table_ND: Tensor,
     candidates: Candidates,
-    batch: SlateBatch,
+    slate_BK: Tensor,
     dtype: torch.dtype | None,
-) -> Loss:
-    """The penalty of the objective's residuals, each kind averaged over the batch and its steps, and summed."""
-    objective, size = OBJECTIVES[config.objective], batch.slate_BK.shape[1]
-    column_BK = candidates.columns(batch.slate_BK)
-    vector_BKD = F.embedding(batch.slate_BK, table_ND)
+) -> SlateFlow:
+    """The prefixes of slates and the probabilities of their steps, all steps at once."""
+    size, vector_BKD = slate_BK.shape[1], F.embedding(slate_BK, table_ND)
     prefix_BTX = network.prefixes(state_BS, vector_BKD, range(size + 1))
-    shelf = candidates.shelf(table_ND, dtype)
-    log_prob_BK = step_log_probs(network.queries(prefix_BTX[:, :size]), shelf, column_BK)
+    query_BKD, shelf = network.queries(prefix_BTX[:, :size]), candidates.shelf(table_ND, dtype)
+    log_prob_BK = step_log_probs(query_BKD, shelf, candidates.columns(slate_BK))
+    if config.relative:
+        log_pf_BK = relative_to_uniform(log_prob_BK, candidates.count())
+    else:
+        log_pf_BK = shift_probability(log_prob_BK, config.b_f)
+    return SlateFlow(prefix_BTX, vector_BKD, log_prob_BK, log_pf_BK)
+
+
+def flow_loss(network: SlateNetwork, config: FlowConfig, slates: SlateFlow, batch: SlateBatch) -> Loss:
+    """The penalty of the objective's residuals, each kind averaged over the batch and its steps, and summed."""
+    objective, prefix_BTX, size = OBJECTIVES[config.objective], slates.prefix_BTX, batch.slate_BK.shape[1]
     log_flow_BT = network.log_flows(prefix_BTX if objective.needs_node_flows else prefix_BTX[:, :1])
     terms: dict[str, Tensor] = {}
     gain_BK = None
     if objective.gains == "observed":
         gain_BK = config.beta / size * batch.item_reward_BK
     elif objective.gains == "predicted":
-        predicted_BK = network.item_rewards(prefix_BTX[:, :size], vector_BKD)
+        predicted_BK = network.item_rewards(prefix_BTX[:, :size], slates.vector_BKD)
         gain_BK = config.beta / size * predicted_BK.detach()
         terms["item_reward"] = (predicted_BK - batch.item_reward_BK).square().mean()
-    if config.relative:
-        log_pf_BK = relative_to_uniform(log_prob_BK, candidates.count())
-    else:
-        log_pf_BK = shift_probability(log_prob_BK, config.b_f)
+    is_energy = config.reward == "energy"
     residuals = objective.residuals(
         FlowBatch(
             log_flow_BT=log_flow_BT,
-            log_pf_BK=log_pf_BK,
-            log_reward_B=(
-                log_reward(batch.reward_B, config.b_r) if config.reward == "log" else config.beta * batch.reward_B
-            ),
+            log_pf_BK=slates.log_pf_BK,
+            log_reward_B=config.beta * batch.reward_B if is_energy else log_reward(batch.reward_B, config.b_r),
             log_b_z=math.log(config.b_z),
             gain_BK=gain_BK,
             decay=config.decay,
         )
     )
     terms |= {name: PENALTIES[config.penalty](residual).mean() for name, residual in residuals.items()}
-    watched = {"log_root_flow": log_flow_BT[:, 0].mean(), "log_prob": log_prob_BK.sum(dim=1).mean()}
+    watched = {"log_root_flow": log_flow_BT[:, 0].mean(), "log_prob": slates.log_prob_BK.sum(dim=1).mean()}
     return Loss(torch.stack(list(terms.values())).sum(), {**terms, **watched})
+
+
+def flow_score(network: SlateNetwork, config: FlowConfig, slates: SlateFlow) -> Tensor:
+    """The reward that leaves no residual on the whole trajectory: what the flow takes a slate's reward to be, (B,)."""
+    log_root_B = network.log_flows(slates.prefix_BTX[:, :1])[:, 0]
+    log_reward_B = math.log(config.b_z) + log_root_B + slates.log_pf_BK.sum(dim=1)
+    return log_reward_B / config.beta if config.reward == "energy" else log_reward_B.exp() - config.b_r

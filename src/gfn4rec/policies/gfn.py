@@ -11,7 +11,7 @@ from gfn4rec.policies.base import Loss, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.flow_config import FlowConfig
-from gfn4rec.policies.flow_loss import flow_loss
+from gfn4rec.policies.flow_loss import SlateFlow, flow_loss, flow_score, slate_flow
 from gfn4rec.policies.slate_network import SlateNetwork
 from gfn4rec.schema import Request, SlateBatch
 
@@ -42,6 +42,14 @@ class GFN4Rec(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
-        candidates = self._candidates(None, batch.request)
-        return flow_loss(self.network, self.config, state_BS, table_ND, candidates, batch, self.backbone.scoring_dtype)
+        slates = self._slate_flow(self.backbone.hide_users(batch.request, generator), batch.slate_BK)
+        return flow_loss(self.network, self.config, slates, batch)
+
+    @override
+    def _score(self, request: Request, slate_BK: Tensor) -> Tensor:
+        return flow_score(self.network, self.config, self._slate_flow(request, slate_BK))
+
+    def _slate_flow(self, request: Request, slate_BK: Tensor) -> SlateFlow:
+        encoded = self.backbone.encode(request)
+        candidates, dtype = self._candidates(None, request), self.backbone.scoring_dtype
+        return slate_flow(self.network, self.config, *encoded, candidates, slate_BK, dtype)

@@ -11,7 +11,7 @@ from gfn4rec.policies.base import Loss, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.flow_config import FlowConfig
-from gfn4rec.policies.flow_loss import flow_loss
+from gfn4rec.policies.flow_loss import SlateFlow, flow_loss, flow_score, slate_flow
 from gfn4rec.policies.initial_ranker import InitialRanker, RankerConfig
 from gfn4rec.policies.slate_network import SlateNetwork
 from gfn4rec.schema import Request, SlateBatch
@@ -51,10 +51,17 @@ class GFNRerank(Policy):
         state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
 
         def flow() -> Loss:
-            shortlist = self.ranker.shortlist(state_BS, table_ND, self._candidates(None, batch.request), batch.slate_BK)
-            return flow_loss(
-                self.network, self.config, state_BS, table_ND, shortlist, batch, self.backbone.scoring_dtype
-            )
+            return flow_loss(self.network, self.config, self._slate_flow(state_BS, table_ND, batch.slate_BK), batch)
 
         target_BK = self.catalogue.scale_reward(batch.item_reward_BK)
         return self.ranker.staged_loss(state_BS, table_ND, batch.slate_BK, target_BK, generator, step, flow)
+
+    @override
+    def _score(self, request: Request, slate_BK: Tensor) -> Tensor:
+        return flow_score(self.network, self.config, self._slate_flow(*self.backbone.encode(request), slate_BK))
+
+    def _slate_flow(self, state_BS: Tensor, table_ND: Tensor, slate_BK: Tensor) -> SlateFlow:
+        catalogue = Candidates.all_items(self.catalogue.num_items, state_BS.device)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, catalogue, slate_BK)
+        dtype = self.backbone.scoring_dtype
+        return slate_flow(self.network, self.config, state_BS, table_ND, shortlist, slate_BK, dtype)

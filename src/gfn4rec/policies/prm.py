@@ -56,7 +56,7 @@ class PRM(Policy):
             TransformerLayer(encoder.dim, encoder.num_heads, encoder.feedforward_dim, encoder.dropout)
             for _ in range(config.num_layers)
         )
-        self.score = nn.Linear(encoder.dim, 1)
+        self.item_score = nn.Linear(encoder.dim, 1)
         nn.init.normal_(self.place.weight, std=0.1)
 
     @override
@@ -93,7 +93,7 @@ class PRM(Policy):
         is_item_BC = shortlist.item_BC > 0
         for layer in self.layers:
             token_BCD = layer(token_BCD, is_item_BC[:, None, None, :])
-        score_BC = self.score(token_BCD)[:, :, 0].masked_fill(~is_item_BC, -torch.inf)
+        score_BC = self.item_score(token_BCD)[:, :, 0].masked_fill(~is_item_BC, -torch.inf)
         return score_BC, self.personal_score(personal_BCD)[:, :, 0]
 
     @override

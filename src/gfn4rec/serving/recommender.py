@@ -30,6 +30,7 @@ class Query:
     user: str | None = None
     history: tuple[tuple[str, tuple[str, ...] | None], ...] | None = None  # item, behaviours (None: the first one)
     candidates: tuple[str, ...] | None = None
+    greediness: float | None = None  # 0 to 1, in place of what is shown to the others
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,15 @@ class Answer:
     query: Query
     slates: tuple[Slate, ...]
     notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class SlateScore:
+    """A slate, the reward that the policy expects of it, and the simulator's expected reward where one is at hand."""
+
+    items: tuple[str, ...]
+    score: float
+    expected_reward: float | None
 
 
 class Recommender:
@@ -122,6 +132,7 @@ class Recommender:
             generator,
             greedy=showing.greedy,
             temperature=showing.temperature,
+            greediness=self._greediness(queries, showing, row_B),
             epsilon=showing.epsilon,
             candidates=None if candidates is None else candidates[row_B],
         )
@@ -129,6 +140,32 @@ class Recommender:
         for number, query in enumerate(queries):
             own = slates[number * num_slates : (number + 1) * num_slates]
             yield Answer(query, tuple(own), tuple(notes[number]))
+
+    def _greediness(self, queries: Sequence[Query], showing: Showing, row_B: Tensor) -> float | Tensor | None:
+        """Everybody's, or each query's own."""
+        if all(query.greediness is None for query in queries):
+            return showing.greediness
+        if showing.greedy or showing.temperature != 1:
+            raise UserError("a query with a greediness of its own cannot be shown greedily or at a temperature, too")
+        default = showing.greediness or 0.0
+        own = [default if query.greediness is None else query.greediness for query in queries]
+        return torch.tensor(own, device=self.data.device)[row_B]
+
+    def score(self, query: Query, slates: Sequence[Sequence[str]]) -> list["SlateScore"]:
+        """The rewards that a policy with a flow expects of given slates, shown to one user."""
+        notes: list[list[str]] = [[]]
+        request = self._requests([query], notes)
+        slate_BK = torch.tensor([[self._number(item, "slate") for item in slate] for slate in _alike(slates)])
+        row_B = torch.zeros(len(slates), dtype=torch.int64, device=self.data.device)
+        request = Request(request.user_B[row_B], request.history_BH[row_B], request.response_BHR[row_B])
+        slate_BK = slate_BK.to(self.data.device)
+        score_B = self.policy.score(request, slate_BK).tolist()
+        expected: list[float | None] = [None] * len(slates)
+        if self.environment is not None:
+            expected = list(self.environment.expected_rewards(request, slate_BK).tolist())
+        return [
+            SlateScore(tuple(slate), score, each) for slate, score, each in zip(slates, score_B, expected, strict=True)
+        ]
 
     def _requests(self, queries: Sequence[Query], notes: list[list[str]]) -> Request:
         user_B = torch.tensor([self._user(query, note) for query, note in zip(queries, notes, strict=True)])
@@ -179,7 +216,7 @@ class Recommender:
         item_BN = torch.arange(num_items + 1, device=self.data.device).repeat(len(queries), 1)
         for row, query in enumerate(queries):
             if query.candidates is not None:
-                numbers = [self._candidate(item) for item in query.candidates]
+                numbers = [self._number(item, "candidates") for item in query.candidates]
                 is_wanted_N = torch.zeros(num_items + 1, dtype=torch.bool, device=self.data.device)
                 is_wanted_N[numbers] = True
                 if int(is_wanted_N.sum()) < len(numbers):
@@ -195,16 +232,15 @@ class Recommender:
             return self.data.items_of(user)
         return torch.tensor([self._item_number.get(item, 0) for item, _ in query.history], dtype=torch.int64)
 
-    def _candidate(self, item: str) -> int:
+    def _number(self, item: str, what: str) -> int:
         if item not in self._item_number:
-            raise UserError(f"candidates: item {item} is not in the catalogue")
+            raise UserError(f"{what}: item {item} is not in the catalogue")
         return self._item_number[item]
 
     def _slates(self, request: Request, proposal: Proposal) -> list[Slate]:
         expected: list[float | None] = [None] * len(proposal.slate_BK)
         if self.environment is not None:
-            _, probability_BKR, _ = self.environment.probabilities(request, proposal.slate_BK)
-            expected = list((probability_BKR @ self.data.weight_R).mean(dim=1).tolist())
+            expected = list(self.environment.expected_rewards(request, proposal.slate_BK).tolist())
         made = []
         for items, log_probs, reward in zip(
             proposal.slate_BK.tolist(), proposal.log_prob_BK.double(), expected, strict=True
@@ -215,6 +251,12 @@ class Recommender:
             ]
             made.append(Slate(tuple(shown), float(log_probs.sum()), reward))
         return made
+
+
+def _alike(slates: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    if len({len(slate) for slate in slates}) > 1:
+        raise UserError("slates of different lengths; all have as many items as the policy shows")
+    return slates
 
 
 def load_run_policy(run: Run, data: SlateData, tell: Callable[[str], None] = lambda _: None) -> Policy:

@@ -91,6 +91,11 @@ class UserEnvironment:
         raw_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
         return raw_BKR, raw_BKR.clamp(0, 1), similarity_BK
 
+    def expected_rewards(self, request: Request, slate_BK: Tensor) -> Tensor:
+        """The expected reward of showing slates to some users, (B,)."""
+        _, probability_BKR, _ = self.probabilities(request, slate_BK)
+        return (probability_BKR @ self.data.weight_R).mean(dim=1)
+
     @torch.inference_mode()
     def step(self, slate_BK: Tensor) -> Feedback:
         """Show a slate to each user."""
