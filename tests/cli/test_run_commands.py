@@ -124,6 +124,43 @@ def test_evaluate(cli: Cli, folder: Path, tmp_path: Path) -> None:
     assert unsorted["T=1"]["r_mrr"] != rows["T=1"]["r_mrr"]
 
 
+def test_evaluate_heeds_seed_ranking_and_simulator(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
+    train = ["simulator", "train", data_folder, "--out", tmp_path / "other", "--config", folder / "model.toml"]
+    assert cli(*train, "--seed", 5).code == 0
+
+    def figures(*more: object) -> tuple[dict[str, float], dict[str, float]]:
+        command = ["evaluate", folder / "run", "--batches", 1, "--ruler-batches", 0, "--json"]
+        run = json.loads(cli(*command, *more).out)["runs"]["run"]
+        return run["rows"]["T=1"], run["test"]
+
+    row, test = figures()
+    assert figures() == (row, test)
+    reseeded = figures("--seed", 1)
+    assert reseeded[0]["expected_reward"] != row["expected_reward"]
+    assert reseeded[1] == test  # the test slates are not drawn
+    unsorted = figures("--ranking", "unsorted")
+    assert unsorted[0]["reward"] == row["reward"]
+    assert unsorted[1]["r_mrr"] != test["r_mrr"]
+    answered = figures("--simulator", tmp_path / "other")
+    assert answered[0]["expected_reward"] != row["expected_reward"]
+    assert answered[1] == test
+
+
+def test_evaluate_sets_the_expected_reward_beside_the_rulers(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ruler that earns 2 at every coverage."""
+    from gfn4rec import api
+    from gfn4rec.evaluation.frontier import FrontierPoint
+
+    points = [FrontierPoint("boltzmann", 1.0, 2.0, 0.0, coverage, 0.0, 0.0, 0.0) for coverage in (0.0, 60.0)]
+    monkeypatch.setattr(api, "measure_frontier", lambda *_, **__: points)
+    rows = json.loads(cli("evaluate", folder / "run", "--batches", 2, "--json").out)["runs"]["run"]["rows"]
+    for row in rows.values():
+        assert row["ruler_share"] == pytest.approx(row["expected_reward"] / 2)
+        assert row["reward"] != pytest.approx(row["expected_reward"])
+
+
 def test_evaluate_several_runs(cli: Cli, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "copy")
     result = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--ruler-batches", 1, "--json")
@@ -307,6 +344,39 @@ def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateDat
     assert "slate: item zzz is not in the catalogue" in fails("score", folder / "run", "--slate", "zzz")
     assert "slates of different lengths" in fails("score", folder / "run", "--slate", one, "--slate", ids[0])
     assert "shows an item twice" in fails("score", folder / "run", "--slate", ",".join(ids[:1] * 6))
+
+
+def test_candidates_are_for_all_who_name_none_of_their_own(
+    cli: Cli, folder: Path, data: SlateData, tmp_path: Path
+) -> None:
+    ids = [str(each) for each in data.items["id"].to_list()]
+    shared, own = ids[10:16], ids[20:26]
+    lines = [str(data.users["id"][0]), json.dumps({"user": "new"}), json.dumps({"user": "new", "candidates": own})]
+    (tmp_path / "users").write_text("\n".join(lines))
+    command = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "slates"]
+    assert cli(*command, "--candidates", ",".join(shared)).code == 0
+    answers = [json.loads(line) for line in (tmp_path / "slates").read_text(encoding="utf-8").splitlines()]
+    assert [sorted(answer["slates"][0]["items"]) for answer in answers] == [
+        sorted(each) for each in (shared, shared, own)
+    ]
+
+
+def test_another_seed_gives_other_slates(cli: Cli, folder: Path, data: SlateData) -> None:
+    command = ["recommend", folder / "run", "--user", data.users["id"][0], "--slates", 3, "--json", "--seed"]
+    first, again, other = (json.loads(cli(*command, seed).out)["slates"] for seed in (1, 1, 2))
+    assert first == again
+    assert [slate["items"] for slate in first] != [slate["items"] for slate in other]
+
+
+def test_a_colon_alone_says_that_there_was_no_response(cli: Cli, folder: Path, data: SlateData) -> None:
+    item = data.items["id"][0]
+
+    def log_prob(history: str) -> float:
+        answer = json.loads(cli("recommend", folder / "run", "--greedy", "--json", "--history", history).out)
+        return float(answer["slates"][0]["log_prob"])
+
+    assert log_prob(f"{item}") == log_prob(f"{item}:{data.behaviours[0]}")
+    assert log_prob(f"{item}:") != log_prob(f"{item}")
 
 
 def test_options(cli: Cli) -> None:

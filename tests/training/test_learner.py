@@ -11,7 +11,7 @@ import torch
 
 from gfn4rec.training.group import Group
 from gfn4rec.training.learner import Learner, LearnerConfig
-from tests.small_catalogue import make_batch, make_catalogue, make_policy
+from tests.small_catalogue import SMALL_ENCODER, make_batch, make_catalogue, make_policy
 
 
 def new_learner(num_steps: int = 100, **settings: object) -> Learner:
@@ -26,6 +26,40 @@ def test_the_cosine_falls_from_all_to_its_final_share() -> None:
         rates.append(learner.learning_rate())
     assert rates == pytest.approx([0.2, 0.2 * (0.1 + 0.9 / 2), 0.02, 0.02])
     assert new_learner(learning_rate=0.2).learning_rate() == 0.2
+
+
+def test_each_step_is_made_at_the_rate_of_the_schedule() -> None:
+    learner = new_learner(4, learning_rate=0.2, schedule="cosine", final_share=0.1)
+    rates = []
+    for _ in range(5):
+        learner.learn(make_batch(learner.policy.catalogue, 8))
+        rates.append(learner._optimizer.param_groups[0]["lr"])
+    heights = [1, (1 + math.sqrt(0.5)) / 2, 1 / 2, (1 - math.sqrt(0.5)) / 2, 0]
+    assert rates == pytest.approx([0.2 * (0.1 + 0.9 * height) for height in heights])
+
+
+def test_weight_decay_adds_its_share_of_the_weights_to_the_gradient() -> None:
+    """Adam's memory of a first gradient is 1 - beta_1 = 0.1 of it."""
+    memories = []
+    for weight_decay in (0.0, 0.5):
+        learner = new_learner(weight_decay=weight_decay)
+        weights = {weight: weight.detach().clone() for weight in learner.policy.parameters()}
+        learner.learn(make_batch(learner.policy.catalogue, 8))
+        state = learner._optimizer.state
+        memories.append([(state[weight]["exp_avg"], weights[weight]) for weight in weights if weight in state])
+    for (plain, weight), (decayed, _) in zip(*memories, strict=True):
+        torch.testing.assert_close(decayed - plain, 0.1 * 0.5 * weight, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_each_step_drops_out_anew(dropout: float) -> None:
+    """One batch and a rate too small to change a weight: only dropout tells one step from the next."""
+    encoder = {**SMALL_ENCODER, "dropout": dropout}
+    policy = make_policy("gfn", make_catalogue(), encoder=encoder, unknown_user_share=0.0)
+    learner = Learner(policy, LearnerConfig(learning_rate=1e-30), 100, 0, Group())
+    batch = make_batch(policy.catalogue, 8)
+    losses = [learner.learn(batch)["loss"] for _ in range(3)]
+    assert len(set(losses)) == (3 if dropout else 1)
 
 
 def test_a_long_gradient_is_shortened() -> None:

@@ -1,6 +1,7 @@
 """The online loop: it learns, it repeats itself, and an interruption changes nothing."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -102,8 +103,9 @@ def test_metrics_after_the_last_checkpoint_are_made_anew(users: Users, new_run: 
     assert untimed(parts.metrics()) == untimed(whole.metrics())
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_not_a_number_stops_the_run(
-    users: Users, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+    value: float, users: Users, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run(small_settings("cf"))
     policy = new_policy(users.data, run.manifest.settings)
@@ -113,10 +115,10 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     def poisoned(*arguments: Any) -> Loss:
         calls.append(1)
         made = proper(*arguments)
-        return Loss(made.loss * torch.nan, made.terms) if len(calls) == 4 else made
+        return Loss(made.loss * value, made.terms) if len(calls) == 4 else made
 
     monkeypatch.setattr(policy, "loss", poisoned)
-    with pytest.raises(RunError, match="the loss is nan at step 6; the batch is in stopped-batch.safetensors"):
+    with pytest.raises(RunError, match=f"the loss is {value} at step 6; the batch is in stopped-batch.safetensors"):
         train_online(run, policy, users, Group())
     assert load_file(run.directory / "stopped-batch.safetensors")["slate"].shape == (32, 6)
     checkpoint = run.load_checkpoint()

@@ -48,6 +48,22 @@ def test_the_oldest_slates_are_overwritten_first() -> None:
     assert set(buffer.sample(500, 0.0, generator()).request.user_B.tolist()) == set(range(4, 12))
 
 
+def test_the_newest_slates_are_found_where_the_buffer_begins_anew() -> None:
+    buffer = new_buffer(5)
+    add(buffer, [1, 2, 3])
+    add(buffer, [4, 5, 6])  # 6 takes the place of 1
+    users = buffer.sample(6, 0.5, generator()).request.user_B
+    assert sorted(users[:3].tolist()) == [4, 5, 6]
+
+
+def test_a_buffer_can_be_filled_at_once() -> None:
+    buffer = new_buffer(3)
+    for numbers in ([1, 2, 3], [4, 5, 6]):
+        add(buffer, numbers)
+        assert len(buffer) == 3
+        assert sorted(buffer.sample(3, 1.0, generator()).request.user_B.tolist()) == numbers
+
+
 def test_half_of_a_batch_is_new_and_each_new_slate_comes_once() -> None:
     buffer = new_buffer(100)
     add(buffer, list(range(50)))

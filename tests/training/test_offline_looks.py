@@ -1,0 +1,140 @@
+"""The offline loop's looks at the validation slates, and the final figures of the best one."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.evaluation.protocol import evaluate_on_log
+from gfn4rec.policies.base import Loss
+from gfn4rec.schema import SlateBatch
+from gfn4rec.simulator.environment import UserEnvironment
+from gfn4rec.training import offline
+from gfn4rec.training.group import Group
+from gfn4rec.training.offline import train_offline
+from gfn4rec.training.parts import Users, new_policy
+from gfn4rec.training.run import Checkpoint, Run
+from tests.training.conftest import small_settings
+from tests.training.test_offline import train
+from tests.training.test_online import untimed
+
+NewRun = Callable[..., Run]
+LOSSES = [5.0, 3.0, 4.0, 3.5, 3.2, 3.4, 3.3, 3.1]  # of steps 2, 4, ...: the lowest is that of step 4
+BEST_AT_4 = {"num_steps": 16, "evaluate_every": 2, "patience": 3, "checkpoint_every": 100, "learning_rate": 0.01}
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Begin the looks of a run, which find the losses written down."""
+
+    def begin() -> None:
+        losses = iter(LOSSES)
+        monkeypatch.setattr(offline, "_validation_loss", lambda *_: next(losses))
+
+    return begin
+
+
+def checkpoint_of(run: Run) -> Checkpoint:
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    return checkpoint
+
+
+def test_an_interruption_after_the_best_look_forgets_neither_it_nor_its_weights(
+    data: SlateData, new_run: NewRun, script: Callable[[], None]
+) -> None:
+    def interrupt(step: int, _: dict[str, float]) -> None:
+        if step == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    settings = small_settings("cf", "offline", BEST_AT_4)
+    whole, parts = new_run(settings, "whole"), new_run(settings, "parts")
+    script()
+    expected = train(whole, data)
+    script()
+    assert train(parts, data, report=interrupt) is None
+    found = train(parts, data)
+    assert found is not None
+    assert (found["step"], found["best_step"], found["validation_loss"]) == (10, 4, 3.0)
+    assert untimed(found) == untimed(expected)
+    for name, weight in checkpoint_of(whole).tensors["policy"].items():
+        assert torch.equal(checkpoint_of(parts).tensors["policy"][name], weight), name
+
+
+def test_the_final_figures_are_those_of_the_best_weights(
+    data: SlateData, new_run: NewRun, script: Callable[[], None]
+) -> None:
+    run = new_run(small_settings("cf", "offline", BEST_AT_4))
+    script()
+    results = train(run, data)
+    assert results is not None
+    policy, figures = new_policy(data, run.manifest.settings), {}
+    for name in ("policy", "current"):  # after step 4, and after step 10
+        policy.load_state_dict(checkpoint_of(run).tensors[name])
+        figures[name] = evaluate_on_log(policy, data, batch_size=len(data.split("test")))
+    assert results["test"] == figures["policy"]
+    assert results["test"] != figures["current"]
+
+
+def test_the_final_figures_come_from_users_before_the_test_slates(
+    data: SlateData, users: Users, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment, starts = Users.environment, list[torch.Tensor | None]()
+
+    def watched(self: Users, seed: int, start_rows: torch.Tensor | None = None) -> UserEnvironment:
+        starts.append(start_rows)
+        return environment(self, seed, start_rows=start_rows)
+
+    monkeypatch.setattr(Users, "environment", watched)
+    train(new_run(small_settings("cf", "offline")), data, users)
+    assert len(starts) == 1
+    assert starts[0] is not None
+    assert torch.equal(starts[0], data.first_rows(data.split("test")))
+
+
+def looks(run: Run) -> dict[int, float]:
+    """Validation losses by step."""
+    return {line["step"]: line["validation_loss"] for line in run.metrics() if "validation_loss" in line}
+
+
+def test_the_last_step_is_looked_at(data: SlateData, new_run: NewRun) -> None:
+    run = new_run(small_settings("cf", "offline", {"num_steps": 7, "evaluate_every": 3}))
+    train(run, data)
+    assert list(looks(run)) == [3, 6, 7]
+
+
+def test_each_look_draws_the_same_noise(data: SlateData, new_run: NewRun) -> None:
+    """ListCVAE's loss has noise in it; the weights hardly move at this rate."""
+    changes = {"num_steps": 3, "evaluate_every": 1, "learning_rate": 1e-30}
+    run = new_run(small_settings("list-cvae", "offline", changes))
+    train(run, data)
+    first, *others = looks(run).values()
+    assert others == pytest.approx([first] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(4096, [50, 23]), (60, [50, 10])])
+def test_the_validation_loss_is_the_mean_over_slates(
+    most: int, sizes: list[int], data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all 73 validation slates, or of the first ones. Here the loss of a validation batch is its mean reward."""
+    run = new_run(small_settings("cf", "offline", {"num_steps": 1, "validation_slates": most}))
+    policy, looked_at = new_policy(data, run.manifest.settings), list[int]()
+    proper = policy.loss
+
+    def loss(batch: SlateBatch, *rest: Any) -> Loss:
+        if torch.is_grad_enabled():
+            return proper(batch, *rest)
+        looked_at.append(len(batch.reward_B))
+        return Loss(batch.reward_B.mean())
+
+    monkeypatch.setattr(policy, "loss", loss)
+    monkeypatch.setattr(offline, "_VALIDATION_BATCH", 50)
+    train_offline(run, policy, data, None, Group())
+    reward_B = data.slates(data.split("val")).reward_B[:most]
+    assert looked_at == sizes
+    assert looks(run)[1] == pytest.approx(float(reward_B.mean()), rel=1e-5)
+    assert looks(run)[1] != pytest.approx(float(reward_B[:50].mean() + reward_B[50:].mean()) / 2, rel=1e-5)

@@ -1,0 +1,101 @@
+"""The steps of the online loop, one by one: what is asked, remembered, sampled and measured."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gfn4rec.policies.base import Policy
+from gfn4rec.schema import Proposal, Request, SlateBatch
+from gfn4rec.training.group import Group
+from gfn4rec.training.learner import Learner
+from gfn4rec.training.online import train_online
+from gfn4rec.training.parts import Users, new_policy
+from gfn4rec.training.replay import ReplayBuffer
+from gfn4rec.training.run import Run
+from tests.training.conftest import small_settings
+
+
+class Witness:
+    """Sees what a policy is asked, what the replay buffer is given, and how it is sampled."""
+
+    def __init__(self, policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[tuple[Request, Tensor, dict[str, Any]]] = []
+        self.stored: list[tuple[Request, Tensor]] = []
+        self.sampled: set[tuple[int, float]] = set()  # capacity, share of the newest
+        recommend, add, sample = policy.recommend, ReplayBuffer.add, ReplayBuffer.sample
+
+        def recommended(request: Request, generator: torch.Generator, **how: Any) -> Proposal:
+            made = recommend(request, generator, **how)
+            self.asked.append((request, made.slate_BK, how))
+            return made
+
+        def added(buffer: ReplayBuffer, request: Request, slate_BK: Tensor, response_BKR: Tensor) -> None:
+            self.stored.append((request, slate_BK))
+            add(buffer, request, slate_BK, response_BKR)
+
+        def sampled(buffer: ReplayBuffer, size: int, newest_share: float, generator: torch.Generator) -> SlateBatch:
+            self.sampled.add((buffer.capacity, newest_share))
+            return sample(buffer, size, newest_share, generator)
+
+        monkeypatch.setattr(policy, "recommend", recommended)
+        monkeypatch.setattr(ReplayBuffer, "add", added)
+        monkeypatch.setattr(ReplayBuffer, "sample", sampled)
+
+
+@pytest.fixture
+def watch(users: Users, new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Witness]:
+    """Train for twelve steps with some settings, and tell what was seen."""
+
+    def train(**changes: Any) -> Witness:
+        run = new_run(small_settings("cf", changes=changes))
+        policy = new_policy(users.data, run.manifest.settings)
+        witness = Witness(policy, monkeypatch)
+        train_online(run, policy, users, Group())
+        return witness
+
+    return train
+
+
+def test_a_slate_is_remembered_with_the_request_it_answered(watch: Callable[..., Witness]) -> None:
+    witness = watch()
+    shown = [(request, slate_BK) for request, slate_BK, how in witness.asked if "greedy" not in how]
+    assert len(shown) == len(witness.stored) == 12
+    for (request, slate_BK), (stored, stored_slate_BK) in zip(shown, witness.stored, strict=True):
+        assert torch.equal(stored.user_B, request.user_B)
+        assert torch.equal(stored.history_BH, request.history_BH)
+        assert torch.equal(stored.response_BHR, request.response_BHR)
+        assert torch.equal(stored_slate_BK, slate_BK)
+
+
+def test_the_replay_buffer_is_as_large_and_as_fresh_as_asked_for(watch: Callable[..., Witness]) -> None:
+    assert watch(buffer_size=100, newest_share=0.25).sampled == {(100, 0.25)}
+
+
+def test_an_evaluation_shows_greedy_and_sampled_slates_to_all_users(watch: Callable[..., Witness]) -> None:
+    """Two batches of each after steps 5, 10 and 12, and three at the end, for sixteen users."""
+    witness = watch(temperature=2.0, epsilon=0.5)
+    shown = [(how["greedy"], how["temperature"], how["epsilon"]) for *_, how in witness.asked if "greedy" in how]
+    greedy, sampled = (True, 1.0, 0.0), (False, 1.0, 0.0)
+    assert shown == [greedy, greedy, sampled, sampled] * 3 + [greedy] * 3 + [sampled] * 3
+    assert {len(slate_BK) for _, slate_BK, _ in witness.asked} == {16}
+
+
+def test_the_cosine_ends_with_the_last_learning_step(
+    watch: Callable[..., Witness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten steps follow the two of the warm-up; with three learning steps each, half of the way are fifteen."""
+    learn, rates = Learner.learn, list[float]()
+
+    def learned(self: Learner, batch: SlateBatch) -> dict[str, float]:
+        made = learn(self, batch)
+        rates.append(self.learning_rate())  # of the step after this one
+        return made
+
+    monkeypatch.setattr(Learner, "learn", learned)
+    watch(schedule="cosine", learning_rate=0.01, final_share=0.1, learning_steps=3)
+    assert len(rates) == 30
+    assert rates[14] == pytest.approx(0.01 * (0.1 + 0.9 / 2))
+    assert rates[29] == pytest.approx(0.01 * 0.1)
