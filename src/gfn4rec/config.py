@@ -96,5 +96,12 @@ def describe_settings(config: BaseModel, prefix: str = "") -> list[Setting]:
         if isinstance(value, BaseModel):
             settings += describe_settings(value, f"{prefix}{name}.")
         else:
-            settings.append(Setting(prefix + name, value, field.description or ""))
+            meaning = field.description or _inherited_meaning(type(config), name)
+            settings.append(Setting(prefix + name, value, " ".join(meaning.split())))
     return settings
+
+
+def _inherited_meaning(config: type[BaseModel], name: str) -> str:
+    """What a setting means where a class gives it another default only."""
+    fields = (base.model_fields.get(name) for base in config.__mro__ if issubclass(base, BaseModel))
+    return next((field.description for field in fields if field is not None and field.description), "")

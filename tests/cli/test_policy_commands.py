@@ -21,7 +21,8 @@ def test_list_of_one_as_json(cli: Cli) -> None:
     settings = shown["gfn"]["settings"]
     assert settings["b_r"] == {"default": 0.3, "meaning": "Added to the reward inside the logarithm."}
     assert settings["encoder.dropout"]["default"] == 0.0
-    assert all(each["meaning"] for each in settings.values())
+    for policy in json.loads(cli("policy", "list", "--json").out).values():
+        assert all(each["meaning"] and "\n" not in each["meaning"] for each in policy["settings"].values())
 
 
 def test_an_unknown_policy(fails: Callable[..., str]) -> None:

@@ -20,6 +20,15 @@ def test_defaults_are_the_papers() -> None:
     assert settings.seed == 0
 
 
+def test_a_policy_may_learn_best_with_other_settings(tmp_path: Path) -> None:
+    assert resolve_settings("online", "gfn-energy").training["learning_batch"] == 512
+    assert resolve_settings("offline", "gfn-energy").training["schedule"] == "cosine"
+    changed = resolve_settings("online", "gfn-energy", changes=["learning_batch=64"])
+    assert (changed.training["learning_batch"], changed.training["epsilon"]) == (64, 0.01)
+    (tmp_path / "run.toml").write_text("[training]\nlearning_batch = 32\n")
+    assert resolve_settings("online", "gfn-energy", tmp_path / "run.toml").training["learning_batch"] == 32
+
+
 def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     policy = 'policy = "gfn"\nseed = 3\n[settings]\nb_f = 0.7\nencoder = {dim = 8}\n'

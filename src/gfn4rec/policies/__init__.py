@@ -12,6 +12,7 @@ from gfn4rec.policies.boltzmann_cf import BoltzmannCF
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.cf import CF
 from gfn4rec.policies.gfn import GFN4Rec
+from gfn4rec.policies.gfn_energy import EnergyGFN
 from gfn4rec.policies.gfn_rerank import GFNRerank
 from gfn4rec.policies.list_cvae import ListCVAE
 from gfn4rec.policies.popularity import Popularity
@@ -22,6 +23,7 @@ from gfn4rec.seeding import stream_seed
 
 POLICIES: Final[Mapping[str, type[Policy]]] = {
     "gfn": GFN4Rec,
+    "gfn-energy": EnergyGFN,
     "gfn-rerank": GFNRerank,
     "cf": CF,
     "boltzmann-cf": BoltzmannCF,

@@ -73,6 +73,7 @@ class Policy(nn.Module, ABC):
     description: ClassVar[str]
     Config: ClassVar[type[PolicyConfig]]
     is_learned: ClassVar[bool] = True
+    training_defaults: ClassVar[Mapping[str, Any]] = {}  # settings of the loops that it learns best with
 
     def __init__(self, catalogue: Catalogue, config: Any) -> None:
         super().__init__()

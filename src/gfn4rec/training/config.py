@@ -115,6 +115,8 @@ def resolve_settings(
         if not isinstance(tables[key], dict):
             raise UserError(f"{where}: {key}: write a table, [{key}], not {tables[key]!r}")
     kinds = table_configs(kind, name)
+    best = policy_class(name).training_defaults
+    tables["training"] = {key: best[key] for key in best if key in kinds["training"].model_fields} | tables["training"]
     named = changes.items() if isinstance(changes, Mapping) else [_parse_change(text) for text in changes]
     for key, value in named:
         _apply(key, value, tables, kinds)
