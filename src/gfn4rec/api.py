@@ -25,7 +25,7 @@ from gfn4rec.training.online import train_online
 from gfn4rec.training.parts import data_of, new_manifest, new_policy, open_data, open_users, start_rows, users_of
 from gfn4rec.training.run import Run
 
-Report = Callable[[int, dict[str, float]], None]
+Report = Callable[[int, dict[str, Any]], None]
 Tell = Callable[[str], None]
 Rulers = dict[str, list[FrontierPoint]]
 

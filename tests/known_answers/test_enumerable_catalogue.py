@@ -1,6 +1,7 @@
 """Six items, slates of three, two users: every slate and its reward can be written down."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def all_answers() -> SlateBatch:
     return SlateBatch(request, slate_BK, torch.zeros(240, 3, 2), reward_B[:, None].expand(-1, 3).contiguous(), reward_B)
 
 
-def train(num_steps: int, **settings: object) -> GFN4Rec:
+def train(num_steps: int, **settings: Any) -> GFN4Rec:
     """From scratch, until the loss is at its bottom."""
     policy = make_policy(
         "gfn",

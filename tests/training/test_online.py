@@ -53,7 +53,7 @@ def test_training_twice_gives_equal_figures(name: str, users: Users, new_run: Ne
     assert has_learned == [False] * 2 + [POLICIES[name].is_learned] * 10
 
 
-@pytest.mark.parametrize("name", ["gfn", "prm", "list-cvae"])
+@pytest.mark.parametrize("name", ["gfn", "gfn-energy", "prm", "list-cvae"])
 def test_going_on_after_an_interruption_changes_nothing(name: str, users: Users, new_run: NewRun) -> None:
     """Asked to end in the middle, with dropout and every generator at work."""
     changes = {"encoder.dropout": 0.2, "epsilon": 0.1} | ({"ranker.first_steps": 3} if name == "prm" else {})

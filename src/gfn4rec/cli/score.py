@@ -15,7 +15,7 @@ from gfn4rec.errors import UserError
 def score_command(
     directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run of gfn or gfn-rerank.")],
     slate: Annotated[
-        list[str] | None, typer.Option(help="Items separated by commas; may be repeated. Without: see below.")
+        list[str] | None, typer.Option(help="Items separated by commas; may be repeated. Without: see above.")
     ] = None,
     user: Annotated[str | None, typer.Option(help="Whom the slates are shown to.")] = None,
     history: Annotated[str | None, typer.Option(help="Instead of the log's, as in `gfn4rec recommend`.")] = None,

@@ -37,8 +37,6 @@ class FlowConfig(BackboneConfig):
     """Whether the factor is learned."""
     normalise_query: bool = True
     """Whether the query is normalised, as in the paper."""
-    similarity: bool = False
-    """Whether the scores have a term for the similarity to the items chosen so far."""
 
     @field_validator("objective")
     @classmethod

@@ -14,25 +14,17 @@ from gfn4rec.policies.flow_config import FlowConfig
 class SlateNetwork(nn.Module):
     """Sees a request's state and the items chosen so far."""
 
-    def __init__(
-        self,
-        config: FlowConfig,
-        slate_size: int,
-    ) -> None:
+    def __init__(self, config: FlowConfig, slate_size: int) -> None:
         super().__init__()
         encoder, hidden_dims = config.encoder, config.hidden_dims
         width = encoder.state_dim + slate_size * encoder.dim
-        self.dim, self.slate_size = encoder.dim, slate_size
+        self.dim = encoder.dim
         norm = nn.LayerNorm(encoder.dim) if config.normalise_query else nn.Identity()
         self.selection = nn.Sequential(mlp(width, hidden_dims, encoder.dim), norm)
         self.flow = mlp(width, hidden_dims, 1)
         self.log_scale = nn.Parameter(torch.tensor(config.scale).log(), requires_grad=config.learn_scale)
-        self.similarity = nn.Linear(encoder.dim, encoder.dim, bias=False) if config.similarity else None
-        if self.similarity is not None:
-            nn.init.zeros_(self.similarity.weight)
-        self.item_reward = (
-            mlp(width, hidden_dims, encoder.dim + 1) if OBJECTIVES[config.objective].gains == "predicted" else None
-        )
+        predicts_rewards = OBJECTIVES[config.objective].gains == "predicted"
+        self.item_reward = mlp(width, hidden_dims, 1 + encoder.dim) if predicts_rewards else None
 
     def prefixes(self, state_BS: Tensor, vector_BKD: Tensor, steps: range) -> Tensor:
         """[state ; the vectors of the first t items ; zeros] for each step t, (B, T, width)."""
@@ -45,9 +37,6 @@ class SlateNetwork(nn.Module):
     def queries(self, prefix_BTX: Tensor) -> Tensor:
         """What the next item's vector is multiplied with, (B, T, D)."""
         query_BTD: Tensor = self.log_scale.exp() * self.selection(prefix_BTX)
-        if self.similarity is not None:
-            chosen_BTD = prefix_BTX[:, :, -self.slate_size * self.dim :].unflatten(2, (-1, self.dim)).sum(dim=2)
-            query_BTD = query_BTD + self.similarity(chosen_BTD)
         return query_BTD
 
     def item_rewards(self, prefix_BKX: Tensor, vector_BKD: Tensor) -> Tensor:

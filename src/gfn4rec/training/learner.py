@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -61,8 +61,8 @@ class Learner:
             loss = DistributedDataParallel(_LossModule(policy), find_unused_parameters=True)
         self._loss = loss
 
-    def learn(self, batch: SlateBatch) -> dict[str, float]:
-        """One step down the gradient of a batch; the loss and its parts."""
+    def learn(self, batch: SlateBatch) -> dict[str, Any]:
+        """One step down the gradient of a batch; the loss and, as `terms`, its parts."""
         self.policy.train()
         with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator
             torch.manual_seed(stream_seed(self.seed, self.group.stream(f"dropout/{self.step}")))
@@ -80,7 +80,8 @@ class Learner:
                 raise NotFinite("length of the gradient", norm, batch)
             self._optimizer.step()
         self.step += 1
-        return {"loss": value, **{name: float(term) for name, term in terms.items()}, "gradient_norm": norm}
+        # The parts have names of their own, which must not meet those of other metrics.
+        return {"loss": value, "gradient_norm": norm, "terms": {name: float(term) for name, term in terms.items()}}
 
     def learning_rate(self) -> float:
         """Of the next step."""

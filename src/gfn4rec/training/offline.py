@@ -65,7 +65,7 @@ def train_offline(
     data: SlateData,
     users: Users | None,
     group: Group,
-    report: Callable[[int, dict[str, float]], None] = lambda *_: None,
+    report: Callable[[int, dict[str, Any]], None] = lambda *_: None,
 ) -> dict[str, Any] | None:
     """Train until it has converged, from the last checkpoint if there is one. None if asked to end before."""
     settings = run.manifest.settings

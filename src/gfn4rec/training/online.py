@@ -21,7 +21,7 @@ from gfn4rec.training.saving import part_name, save_state
 from gfn4rec.training.stopping import save_batch
 
 RECENT_STEPS = 100  # the paper reports averages of the last so many steps
-Report = Callable[[int, dict[str, float]], None]
+Report = Callable[[int, dict[str, Any]], None]
 
 
 class OnlineState:
@@ -85,7 +85,7 @@ def train_online(
             state.replay.add(request, proposal.slate_BK, feedback.response_BKR)
             shown = mean_metrics(group.gather(slate_metrics(state.environment, proposal.slate_BK, feedback)))
             request = feedback.next_request
-            learned: dict[str, float] = {}
+            learned: dict[str, Any] = {}
             if is_learned and state.step >= config.warmup_steps:
                 for _ in range(config.learning_steps):
                     batch = state.replay.sample(
