@@ -167,9 +167,11 @@ def evaluate_scores(
     seed: int = 0,
     device: torch.device | str = "cpu",
     tell: Tell = lambda _: None,
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | None]]:
     """How a run's own estimates of expected rewards agree with the simulator's, by kind of slates."""
     run = Run.open(Path(directory))
     opened = data_of(run, device, data, simulator)
     policy = load_run_policy(run, opened, tell)
-    return measure_scores(policy, users_of(run, opened, simulator).environment(seed), opened, num_batches, seed)
+    starts = start_rows(run.manifest.settings.kind, opened)
+    environment = users_of(run, opened, simulator).environment(seed, start_rows=starts)
+    return measure_scores(policy, environment, opened, num_batches, seed)

@@ -317,8 +317,9 @@ def test_a_knob_for_all_and_for_each(cli: Cli, fails: Callable[..., str], folder
     bold, plain = (json.loads(line)["slates"] for line in (tmp_path / "out").read_text(encoding="utf-8").splitlines())
     assert bold[0]["items"] == greedy[0]["items"] != plain[0]["items"]
     assert "cannot be shown greedily or at a temperature, too" in fails(*many, "--temperature", 0.5)
-    (tmp_path / "users").write_text('{"user": "x", "greediness": "very"}\n')
-    assert '"greediness" as a number from 0 to 1' in fails(*many)
+    for wrong in ('"very"', "1.5", "true"):
+        (tmp_path / "users").write_text(f'{{"user": "x", "greediness": {wrong}}}\n')
+        assert "line 1: write" in fails(*many)
 
 
 def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateData) -> None:
@@ -340,10 +341,13 @@ def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateDat
     agreement = json.loads(cli("score", folder / "run", "--batches", 2, "--json").out)
     assert set(agreement) == {"random", "logged", "generated"}
     assert "rank correlation" in cli("score", folder / "run", "--batches", 1).out
+    assert "user x is not in the log" in cli("score", folder / "run", "--user", "x", "--slate", one).err
     assert "--user and --history belong to a --slate" in fails("score", folder / "run", "--user", "x")
-    assert "slate: item zzz is not in the catalogue" in fails("score", folder / "run", "--slate", "zzz")
-    assert "slates of different lengths" in fails("score", folder / "run", "--slate", one, "--slate", ids[0])
-    assert "shows an item twice" in fails("score", folder / "run", "--slate", ",".join(ids[:1] * 6))
+    assert "whom for?" in fails("score", folder / "run", "--slate", one)
+    command = ["score", folder / "run", "--user", data.users["id"][0]]
+    assert "slate: item zzz is not in the catalogue" in fails(*command, "--slate", "zzz")
+    assert "slates of different lengths" in fails(*command, "--slate", one, "--slate", ids[0])
+    assert "shows an item twice" in fails(*command, "--slate", ",".join(ids[:1] * 6))
 
 
 def test_candidates_are_for_all_who_name_none_of_their_own(

@@ -18,6 +18,7 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.checkpoint import load_policy, save_policy
 from gfn4rec.policies.gfn import GFN4Rec
 from gfn4rec.policies.gfn_rerank import GFNRerank
+from gfn4rec.policies.random import Random
 from gfn4rec.schema import Proposal, Request
 from tests.small_catalogue import (
     SMALL_ENCODER,
@@ -72,10 +73,13 @@ def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy,
         found = policy.recommend(requests, generator(), greediness=greediness)
         assert torch.equal(found.slate_BK, expected.slate_BK)
     # Each request has its own setting, and draws as it would alone.
-    own_B = torch.tensor([0.0, 0.5] * 20)
+    own_B = torch.tensor([0.0, 0.5, 0.0, 1.0] * 10)
     mixed = policy.recommend(requests, generator(), greediness=own_B)
     assert torch.equal(mixed.slate_BK[0::2], plain.slate_BK[0::2])
-    assert torch.equal(mixed.slate_BK[1::2], half.slate_BK[1::2])
+    assert torch.equal(mixed.slate_BK[1::4], half.slate_BK[1::4])
+    if not isinstance(policy, Random):  # which likes all alike
+        assert torch.equal(mixed.slate_BK[3::4], greedy.slate_BK[3::4])
+    assert torch.equal(policy.recommend(requests, greediness=1.0).slate_BK, greedy.slate_BK)  # draws nothing
     scored = policy.log_probs(requests, mixed.slate_BK, latent_BZ=mixed.latent_BZ)
     torch.testing.assert_close(mixed.log_prob_BK, scored, atol=1e-5, rtol=1e-5)
 
@@ -87,6 +91,7 @@ def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy,
         ({"greediness": float("nan")}, "must lie between 0"),
         ({"greediness": torch.zeros(3)}, r"greediness of shape \(3,\)"),
         ({"greediness": 0.5, "temperature": 0.5}, "give it alone"),
+        ({"greediness": 0.5, "greedy": True}, "give it alone"),
     ],
 )
 def test_bad_greediness(how: dict[str, object], message: str) -> None:
@@ -103,7 +108,7 @@ def test_policies_with_a_flow_score_slates_and_others_say_that_they_cannot(polic
         assert not score_B.requires_grad
         assert torch.isfinite(score_B).all()
     else:
-        with pytest.raises(UserError, match="has no flow, so it cannot score slates; gfn and gfn-rerank can"):
+        with pytest.raises(UserError, match="has no flow, so it cannot score slates; the gfn policies can"):
             policy.score(requests, slate_BK)
 
 
@@ -265,8 +270,8 @@ BAD: list[tuple[Callable[[Policy, Request], object], str]] = [
     (lambda p, r: p.recommend(r, generator(), temperature=math.nan), "temperature nan: must lie between"),
     (lambda p, r: p.recommend(r, generator(), epsilon=1.5), "epsilon 1.5: a probability lies between"),
     (lambda p, r: p.recommend(r), "sampling needs a generator"),
-    (lambda p, r: p.log_probs(r, torch.tensor([[71, 1, 2]] * 40)), "item 71 of slate 0 is not among the candidates"),
-    (lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40)), "item 0 of slate 0 is not among the candidates"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[71, 1, 2]] * 40)), "item 71 of slate 0 is not in the catalogue"),
+    (lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40)), "item 0 of slate 0 is not in the catalogue"),
     (
         lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 7]] * 40), candidates=[4, 5, 6]),
         "item 7 of slate 0 is not among the candidates",
@@ -282,7 +287,7 @@ BAD: list[tuple[Callable[[Policy, Request], object], str]] = [
     ),
     (
         lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40), candidates=[[1, 2, 3, 0]] * 40),
-        "item 0 of slate 0 is not among the candidates",
+        "item 0 of slate 0 is not in the catalogue",
     ),
     (
         lambda p, _: p.loss(make_batch(p.catalogue, 4, reward=math.nan), generator()),

@@ -82,6 +82,31 @@ def test_padding_and_taken_columns_are_never_chosen(
         assert torch.isfinite(log_prob_B).all()
 
 
+def test_greedy_looks_at_all_blocks() -> None:
+    score_N = torch.zeros(3 * GROUP_COLUMNS, 1)
+    score_N[2 * GROUP_COLUMNS + 9] = 1.0
+    shelf = Shelf(score_N, torch.tensor([1]), block_scores=1)
+    nothing = torch.zeros(1, 0, dtype=torch.int64)
+    column_B, _ = choose(torch.ones(1, 1), shelf, nothing, torch.zeros(1, dtype=torch.float64), Choosing(greedy=True))
+    assert int(column_B) == 2 * GROUP_COLUMNS + 9
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_requests_have_temperatures_of_their_own(dtype: torch.dtype | None) -> None:
+    """Scores 0 and 2: the second is drawn with probability 1 / (1 + exp(-2 / T))."""
+    count = 10_000
+    shelf = Shelf(torch.tensor([[0.0], [0.0], [2.0]]), torch.tensor([1]), dtype=dtype)
+    uniform_B = ((torch.arange(count, dtype=torch.float64) + 0.5) / count).repeat(2)
+    temperature_B1 = torch.tensor([0.5, 4.0]).repeat_interleave(count)[:, None]
+    nothing = torch.zeros(2 * count, 0, dtype=torch.int64)
+    column_B, log_prob_B = choose(
+        torch.ones(2 * count, 1), shelf, nothing, uniform_B, Choosing(temperature=temperature_B1)
+    )
+    share_2 = (column_B == 2).view(2, count).double().mean(dim=1)
+    torch.testing.assert_close(share_2, torch.tensor([4.0, 0.5], dtype=torch.float64).sigmoid(), atol=2e-4, rtol=0)
+    torch.testing.assert_close(log_prob_B.exp(), torch.tensor([-2.0, 2.0]).sigmoid()[column_B - 1])
+
+
 @pytest.mark.parametrize("size", [1.0, 100.0])  # scores a few apart, and hundreds apart
 def test_a_grid_of_uniform_numbers_gives_the_softmax(size: float) -> None:
     num_columns, count = 600, 200_000

@@ -130,7 +130,7 @@ def test_scores_far_apart_give_finite_values_and_gradients() -> None:
 
 @pytest.mark.parametrize("own_lists", [False, True])
 @pytest.mark.parametrize("column", [3, 590])
-@pytest.mark.parametrize("size", [-1e4, -100.0, 100.0, 1e4])
+@pytest.mark.parametrize("size", [-1e4, -100.0, 33.0, 100.0, 1e4])
 def test_one_score_far_from_the_others_costs_no_precision(own_lists: bool, column: int, size: float) -> None:
     """Wherever it stands, and whether it may still be chosen or not."""
     vector_ND = torch.randn(600, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64)

@@ -80,6 +80,80 @@ def test_the_loss_by_hand(objective: str, penalty: str) -> None:
     assert float(loss.loss.detach()) == pytest.approx(float(sum(x.mean() for x in punished)), rel=1e-4)
 
 
+@pytest.mark.parametrize("objective", ["tb", "fl-db", "fl-subtb", "fl-db-exact", "subtb"])
+def test_the_loss_of_an_energy_by_hand(objective: str) -> None:
+    """Beta 5, slates of 3 of 6 items, probabilities relative to 1/6, 1/5, 1/4; stretches half as heavy per step."""
+    settings = {"reward": "energy", "beta": 5.0, "relative": True, "decay": 0.5}
+    policy = make_policy("gfn", make_catalogue(), settings, objective=objective, unknown_user_share=0.0)
+    assert isinstance(policy, GFN4Rec)
+    batch = make_batch(policy.catalogue, 10)
+    loss = policy.loss(batch, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        log_pf_BK = policy.log_probs(batch.request, batch.slate_BK) + torch.tensor([6.0, 5.0, 4.0]).log()
+        state_BS, table_ND = policy.backbone.encode(batch.request)
+        vector_BKD = table_ND[batch.slate_BK]
+        prefix_BTX = policy.network.prefixes(state_BS, vector_BKD, range(4))
+        f_BT = policy.network.log_flows(prefix_BTX).clone()
+        expected, gain_BK = 0.0, torch.zeros(10, 3)
+        if objective in ("fl-db", "fl-subtb"):
+            gain_BK = 5 / 3 * batch.item_reward_BK
+        if objective == "fl-db-exact":
+            predicted_BK = policy.network.item_rewards(prefix_BTX[:, :3], vector_BKD)
+            gain_BK = 5 / 3 * predicted_BK
+            expected += float((predicted_BK - batch.item_reward_BK).square().mean())
+        left_B = 5 * batch.reward_B - gain_BK.sum(dim=1)
+        if objective == "fl-db-exact":
+            expected += float((f_BT[:, 3] - left_B).square().mean())
+        else:
+            f_BT[:, 3] = left_B
+        step_BK = f_BT[:, :3] + log_pf_BK - f_BT[:, 1:] - gain_BK
+        if objective == "tb":
+            expected = float((f_BT[:, 0] + log_pf_BK.sum(dim=1) - 5 * batch.reward_B).square().mean())
+        elif objective in ("subtb", "fl-subtb"):
+            stretches = [(i, j) for i in range(3) for j in range(i + 1, 4)]
+            weights = [0.5 ** (j - i) for i, j in stretches]
+            squares = [float(step_BK[:, i:j].sum(dim=1).square().mean()) for i, j in stretches]
+            expected = sum(w * x for w, x in zip(weights, squares, strict=True)) / sum(weights)
+        else:
+            expected += float(step_BK.square().mean())
+    assert float(loss.loss.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_predicted_rewards_learn_from_the_rewards_alone() -> None:
+    settings = {"reward": "energy", "objective": "fl-db-exact", "unknown_user_share": 0.0}
+    policy = make_policy("gfn", make_catalogue(), settings)
+    assert isinstance(policy, GFN4Rec)
+    assert policy.network.item_reward is not None
+    batch, weights = make_batch(policy.catalogue, 10), list(policy.network.item_reward.parameters())
+    whole = torch.autograd.grad(policy.loss(batch, torch.Generator().manual_seed(0)).loss, weights)
+    state_BS, table_ND = policy.backbone.encode(batch.request)
+    vector_BKD = table_ND[batch.slate_BK]
+    prefix_BTX = policy.network.prefixes(state_BS, vector_BKD, range(3))
+    error_BK = policy.network.item_rewards(prefix_BTX, vector_BKD) - batch.item_reward_BK
+    alone = torch.autograd.grad(error_BK.square().mean(), weights)
+    for one, other in zip(whole, alone, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", ["gfn", "gfn-energy", "gfn-rerank"])
+def test_an_item_that_is_not_there_is_told(name: str) -> None:
+    policy = make_policy(name, make_catalogue())
+    batch = make_batch(policy.catalogue, 2)
+    batch.slate_BK[1, 2] = 99
+    with pytest.raises(UserError, match="item 99 of slate 1 is not in the catalogue; ids run from 1 to 6"):
+        policy.score(batch.request, batch.slate_BK)
+    with pytest.raises(UserError, match="item 99 of slate 1 is not in the catalogue; ids run from 1 to 6"):
+        policy.loss(batch, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("scale", [20.0, 1000.0])
+def test_the_smallest_temperature_is_greedy_however_large_scores_are(scale: float) -> None:
+    catalogue = make_catalogue(num_items=3000, slate_size=6)
+    policy, request = make_policy("gfn", catalogue, scale=scale), make_requests(catalogue, 20)
+    cold = policy.recommend(request, torch.Generator().manual_seed(0), temperature=1e-6)
+    assert torch.equal(cold.slate_BK, policy.recommend(request, greedy=True).slate_BK)
+
+
 @pytest.mark.parametrize("fused", [False, True])
 def test_an_optimiser_of_any_kind_renews_the_item_table(fused: bool) -> None:
     policy = make_policy("gfn", make_catalogue())

@@ -31,4 +31,4 @@ def test_a_greedier_setting_earns_more_and_shows_less(users: Users, new_run: Cal
     agreement = evaluate_scores(policy, environment, users.data, num_batches=10, seed=1)
     assert set(agreement) == {"random", "logged", "generated"}
     for kind in ("random", "logged"):
-        assert agreement[kind]["rank_correlation"] > 0.5
+        assert (agreement[kind]["rank_correlation"] or 0.0) > 0.5

@@ -146,13 +146,19 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
             None if values.get("user") is None else str(values["user"]),
             None if history is None else tuple(_event(each) for each in _list(history)),
             shared if candidates is None else tuple(str(each) for each in _list(candidates)),
-            None if values.get("greediness") is None else float(values["greediness"]),
+            _knob(values.get("greediness")),
         )
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(
             f'{where}: write "history" as a list of ids or of {{"item": id, "behaviours": [...]}}, "candidates" as a '
             'list of ids, "greediness" as a number from 0 to 1'
         ) from None
+
+
+def _knob(value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not 0 <= float(value) <= 1):
+        raise TypeError
+    return None if value is None else float(value)
 
 
 def _list(value: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from gfn4rec.errors import UserError
 
 
 def score_command(
-    directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run of gfn or gfn-rerank.")],
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run of gfn, gfn-energy or gfn-rerank.")],
     slate: Annotated[
         list[str] | None, typer.Option(help="Items separated by commas; may be repeated. Without: see above.")
     ] = None,
@@ -37,6 +37,8 @@ def score_command(
 
     if slate is None and (user is not None or history is not None):
         raise UserError("--user and --history belong to a --slate; name one")
+    if slate is not None and user is None and history is None:
+        raise UserError("whom for? name a --user or a --history")
     chosen = choose_device(device, threads)
     if slate is None:
         with working(f"opening {directory}") as work:
@@ -47,14 +49,15 @@ def score_command(
             return
         shown = table("slates", "number", "rank correlation", "mean score", "mean expected reward")
         for kind, row in agreement.items():
-            figures = (f"{row[key]:.3f}" for key in ("rank_correlation", "score", "expected_reward"))
+            keys = ("rank_correlation", "score", "expected_reward")
+            figures = ("-" if row[key] is None else f"{row[key]:.3f}" for key in keys)
             shown.add_row(kind, f"{row['slates']:,.0f}", *figures)
         out().print(shown)
         return
     query = api.Query(user, None if history is None else parse_history(history))
     with working(f"opening {directory}"):
         recommender = api.Recommender.open(directory, data, chosen, simulator, tell)
-        scores = recommender.score(query, [split_ids(each) for each in slate])
+        scores = recommender.score(query, [split_ids(each) for each in slate], tell)
     if as_json:
         print_json({"slates": [asdict(each) for each in scores]})
         return

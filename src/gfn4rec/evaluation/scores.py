@@ -1,5 +1,7 @@
 """How well a policy's own scores of slates agree with the simulator's expected rewards."""
 
+import math
+
 import polars as pl
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from gfn4rec.simulator.oracle import random_slates
 @torch.no_grad()
 def evaluate_scores(
     policy: Policy, environment: UserEnvironment, data: SlateData, num_batches: int, seed: int
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | None]]:
     """For random slates, logged ones of the test split, and the policy's own: the rank correlation of score and
     expected reward over all slates, and the mean of both. A kind of which there are no slates is left out.
     """
@@ -37,17 +39,18 @@ def evaluate_scores(
     return {kind: _agreement(pairs) for kind, pairs in rows.items() if pairs}
 
 
-def rank_correlation(one: Tensor, other: Tensor) -> float:
-    """Spearman's: the correlation of the ranks, equal values sharing theirs."""
+def rank_correlation(one: Tensor, other: Tensor) -> float | None:
+    """Spearman's: the correlation of the ranks, equal values sharing theirs; None where all values are equal."""
     table = pl.DataFrame({"one": one.cpu().numpy(), "other": other.cpu().numpy()})
-    return float(table.select(pl.corr("one", "other", method="spearman")).item())
+    found = float(table.select(pl.corr("one", "other", method="spearman")).item())
+    return found if math.isfinite(found) else None
 
 
 def _scored(policy: Policy, environment: UserEnvironment, request: Request, slate_BK: Tensor) -> tuple[Tensor, Tensor]:
     return policy.score(request, slate_BK), environment.expected_rewards(request, slate_BK)
 
 
-def _agreement(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, float]:
+def _agreement(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, float | None]:
     score, expected = (torch.cat(each).double() for each in zip(*pairs, strict=True))
     return {
         "slates": float(len(score)),

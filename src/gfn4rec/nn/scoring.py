@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 GROUP_COLUMNS = 256  # blocks are cut at multiples of it, so that sampling can look at groups of columns
 BLOCK_SCORES = 2**20  # scores held at once: about the size of a processor's cache
 _LOG2_E = math.log2(math.e)
+_LARGE_FACTOR = 100.0  # of scores, by a temperature
 _SMALLEST_SUM = 1e-30  # of exponentials; a smaller one shows that the shift was too high for their precision
 
 
@@ -64,9 +65,8 @@ class Shelf:
 
     def _product(self, left: Tensor, right: Tensor, shift: Tensor | None, result: Tensor) -> None:
         if self.dtype is not None:
+            assert shift is None, "a rounded product cannot take a shift in"
             result.copy_(left.to(self.dtype) @ right.to(self.dtype))
-            if shift is not None:
-                result.sub_(shift)
         elif shift is None:
             torch.matmul(left, right, out=result)
         else:
@@ -136,12 +136,14 @@ def weight_blocks(
     factor_BT = _LOG2_E / torch.as_tensor(temperature, dtype=query_BTD.dtype, device=query_BTD.device).expand_as(
         shift_BT
     )
-    if shelf.dtype is None:
-        query_BTD, shift_BT = factor_BT[:, :, None] * query_BTD, factor_BT * shift_BT
-    for start, score_BTc in score_blocks(query_BTD, shelf, taken, shift_BT):
-        if shelf.dtype is not None:  # the products are those of the rounded query, whatever the temperature
-            score_BTc.mul_(factor_BT[:, :, None])
-        yield start, score_BTc.exp2_()
+    # Rounded products are those of the query itself. Where a temperature is tiny, the rounding of scores would grow by
+    # the factor, so they are subtracted first.
+    if shelf.dtype is None and bool((factor_BT < _LARGE_FACTOR).all()):
+        for start, score_BTc in score_blocks(factor_BT[:, :, None] * query_BTD, shelf, taken, factor_BT * shift_BT):
+            yield start, score_BTc.exp2_()
+        return
+    for start, score_BTc in score_blocks(query_BTD, shelf, taken):
+        yield start, score_BTc.sub_(shift_BT[:, :, None]).mul_(factor_BT[:, :, None]).exp2_()
 
 
 def reduce_weights(

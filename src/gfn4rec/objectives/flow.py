@@ -38,7 +38,7 @@ def log_reward(reward_B: Tensor, b_r: float) -> Tensor:
 def relative_to_uniform(log_prob_BK: Tensor, num_choices_B: Tensor) -> Tensor:
     """log(P_t (N - t + 1)): 0 for a policy that takes each of what is left of N choices alike, whatever N is."""
     step_K = torch.arange(log_prob_BK.shape[1], device=log_prob_BK.device)
-    return log_prob_BK + (num_choices_B[:, None] - step_K).log()
+    return log_prob_BK + (num_choices_B[:, None] - step_K).to(log_prob_BK.dtype).log()
 
 
 def shift_probability(log_prob_BK: Tensor, b_f: float) -> Tensor:

@@ -155,7 +155,7 @@ class Policy(nn.Module, ABC):
             return self._score(request, slate_BK)
 
     def _score(self, request: Request, slate_BK: Tensor) -> Tensor:  # noqa: ARG002
-        raise UserError(f"a {type(self).__name__} has no flow, so it cannot score slates; gfn and gfn-rerank can")
+        raise UserError(f"a {type(self).__name__} has no flow, so it cannot score slates; the gfn policies can")
 
     def loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None = None) -> Loss:
         """The loss of answered slates. `step` counts the learning steps before this one, for policies that learn in
@@ -193,6 +193,13 @@ class Policy(nn.Module, ABC):
         expected = (len(request.user_B), self.catalogue.slate_size)
         if tuple(slate_BK.shape) != expected:
             raise UserError(f"slates of shape {tuple(slate_BK.shape)}, but {expected} is expected: a row per request")
+        is_item_BK = (slate_BK > 0) & (slate_BK <= self.catalogue.num_items)
+        if not is_item_BK.all():
+            row, place = (int(index) for index in torch.nonzero(~is_item_BK)[0])
+            raise UserError(
+                f"item {int(slate_BK[row, place])} of slate {row} is not in the catalogue; ids run from 1 to "
+                f"{self.catalogue.num_items}"
+            )
         in_order_BK = slate_BK.sort(dim=1).values
         is_repeated_B = (in_order_BK[:, 1:] == in_order_BK[:, :-1]).any(dim=1)
         if is_repeated_B.any():

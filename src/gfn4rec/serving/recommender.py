@@ -151,10 +151,16 @@ class Recommender:
         own = [default if query.greediness is None else query.greediness for query in queries]
         return torch.tensor(own, device=self.data.device)[row_B]
 
-    def score(self, query: Query, slates: Sequence[Sequence[str]]) -> list["SlateScore"]:
-        """The rewards that a policy with a flow expects of given slates, shown to one user."""
-        notes: list[list[str]] = [[]]
-        request = self._requests([query], notes)
+    def score(
+        self, query: Query, slates: Sequence[Sequence[str]], tell: Callable[[str], None] = lambda _: None
+    ) -> list[SlateScore]:
+        """The rewards that a policy with a flow expects of given slates, shown to one user; `tell` hears what could
+        not be heeded.
+        """
+        notes: list[str] = []
+        request = self._requests([query], [notes])
+        for note in notes:
+            tell(note)
         slate_BK = torch.tensor([[self._number(item, "slate") for item in slate] for slate in _alike(slates)])
         row_B = torch.zeros(len(slates), dtype=torch.int64, device=self.data.device)
         request = Request(request.user_B[row_B], request.history_BH[row_B], request.response_BHR[row_B])
