@@ -167,6 +167,7 @@ def evaluate_scores(
     seed: int = 0,
     device: torch.device | str = "cpu",
     tell: Tell = lambda _: None,
+    report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, dict[str, float | None]]:
     """How a run's own estimates of expected rewards agree with the simulator's, by kind of slates."""
     run = Run.open(Path(directory))
@@ -174,4 +175,4 @@ def evaluate_scores(
     policy = load_run_policy(run, opened, tell)
     starts = start_rows(run.manifest.settings.kind, opened)
     environment = users_of(run, opened, simulator).environment(seed, start_rows=starts)
-    return measure_scores(policy, environment, opened, num_batches, seed)
+    return measure_scores(policy, environment, opened, num_batches, seed, report)

@@ -1,4 +1,4 @@
-"""`gfn4rec train`, `evaluate` and `recommend`, from the command line."""
+"""`gfn4rec train` and `evaluate`, from the command line; and what all that open a run refuse."""
 
 import json
 import shutil
@@ -7,53 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
-from gfn4rec.cli import main
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.seeding import stream_seed
-from gfn4rec.serving.recommender import Recommender
+from tests.cli.conftest import online_command
 from tests.conftest import Cli
-
-ENCODER = "encoder = {dim = 8, embedding_dim = 4, num_heads = 2, num_layers = 1, feedforward_dim = 8, state_dim = 16}"
-CONFIG = f"""
-policy = "gfn"
-[settings]
-{ENCODER}
-hidden_dims = [16]
-[training]
-num_steps = 12
-learning_batch = 16
-evaluate_every = 6
-final_batches = 2
-checkpoint_every = 4
-"""
-ONLINE = "warmup_steps = 2\nevaluation_batches = 1\n[users]\nnum_users = 8\n"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Path:
-    """A simulator, settings and a finished run."""
-    made = tmp_path_factory.mktemp("runs")
-    (made / "online.toml").write_text(CONFIG + ONLINE)
-    (made / "offline.toml").write_text(CONFIG + "[users]\nnum_users = 8\n")
-    (made / "model.toml").write_text(
-        "num_epochs = 1\nbatch_windows = 64\n[model]\ndim = 8\nembedding_dim = 8\nnum_heads = 2\nnum_layers = 1\n"
-    )
-    simulator = ["simulator", "train", data_folder, "--out", made / "simulator", "--config", made / "model.toml"]
-    assert main([str(part) for part in simulator]) == 0
-    online = ["train", "online", "--data", data_folder, "--simulator", made / "simulator"]
-    assert main([str(part) for part in [*online, "--config", made / "online.toml", "--out", made / "run"]]) == 0
-    return made
-
-
-def online(folder: Path, data_folder: Path, out: Path, *more: object) -> list[object]:
-    command = ["train", "online", "--data", data_folder, "--simulator", folder / "simulator"]
-    return [*command, "--config", folder / "online.toml", "--out", out, *more]
 
 
 def test_train_online(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
-    result = cli(*online(folder, data_folder, tmp_path / "run", "--threads", 1, "--set", "b_f=0.8", "--seed", 4))
+    result = cli(
+        *online_command(folder, data_folder, tmp_path / "run", "--threads", 1, "--set", "b_f=0.8", "--seed", 4)
+    )
     assert result.code == 0, result.err
     for word in ("greedy", "sampled", "last steps", "coverage", "12 steps in"):
         assert word in result.out
@@ -92,7 +56,7 @@ def test_interrupted_and_resumed(
         add(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ReplayBuffer, "add", interrupted)
-    result = cli(*online(folder, data_folder, tmp_path / "run"))
+    result = cli(*online_command(folder, data_folder, tmp_path / "run"))
     assert result.code == 130
     assert f"go on with: gfn4rec train resume {tmp_path / 'run'}" in result.err
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
@@ -182,7 +146,7 @@ def test_runs_of_one_name_are_both_shown(cli: Cli, folder: Path, tmp_path: Path)
 def test_each_run_is_measured_by_the_ruler_of_its_own_users(
     cli: Cli, folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
-    assert cli(*online(folder, data_folder, tmp_path / "more", "--set", "num_users=16")).code == 0
+    assert cli(*online_command(folder, data_folder, tmp_path / "more", "--set", "num_users=16")).code == 0
     command = ["--batches", 1, "--ruler-batches", 1]
     runs = json.loads(cli("evaluate", folder / "run", tmp_path / "more", *command, "--json").out)["runs"]
     for directory in (folder / "run", tmp_path / "more"):
@@ -243,146 +207,6 @@ def test_a_run_that_has_moved_goes_on(
     assert "not the simulator of this run, or changed since" in fails("train", "resume", tmp_path / "run", *moved)
 
 
-def test_recommend(cli: Cli, folder: Path, data: SlateData) -> None:
-    user = data.users["id"][0]
-    result = cli("recommend", folder / "run", "--user", user, "--slates", 2, "--temperature", 0.5)
-    assert result.code == 0, result.err
-    assert "slate 2: log-probability" in result.out
-    assert "expected reward" in result.out
-    found = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out)
-    assert len(found["slates"]) == 3
-    items = found["slates"][0]["items"]
-    assert len(set(items)) == 6
-    assert sum(map(__import__("math").log, found["slates"][0]["probabilities"])) == pytest.approx(
-        found["slates"][0]["log_prob"], rel=1e-4
-    )
-    again = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out)
-    assert again == found
-
-
-def test_recommend_from_a_history_alone(cli: Cli, folder: Path, data: SlateData) -> None:
-    first, second = (str(data.items["id"][number]) for number in (0, 1))
-    command = ["recommend", folder / "run", "--greedy", "--json", "--user", "nobody"]
-    result = cli(*command, "--history", f"{first}:{data.behaviours[0]},{second},unheard-of")
-    found = json.loads(result.out)
-    assert found["notes"] == [
-        "user nobody is not in the log and is served from the history alone",
-        "item unheard-of of the history is not in the catalogue and is skipped",
-    ]
-    other = json.loads(cli(*command, "--history", f"{first}:").out)
-    assert other["slates"][0]["log_prob"] != found["slates"][0]["log_prob"]
-
-
-def test_recommend_from_candidates_and_without_what_was_seen(cli: Cli, folder: Path, data: SlateData) -> None:
-    ids = [str(each) for each in data.items["id"].to_list()]
-    command = ["recommend", folder / "run", "--json", "--slates", 5, "--user", data.users["id"][0]]
-    found = json.loads(cli(*command, "--candidates", ",".join(ids[:8])).out)
-    assert all(set(slate["items"]) <= set(ids[:8]) for slate in found["slates"])
-    history = ",".join(ids[:52])  # more than a policy looks at
-    found = json.loads(cli(*command, "--history", history, "--exclude-seen").out)
-    assert all(set(slate["items"]) <= set(ids[52:]) for slate in found["slates"])
-    seen = json.loads(cli(*command, "--history", history).out)
-    met = [set(data.items_of(user).tolist()) for user in range(1, data.num_users + 1)]
-    longest = max((n for n in range(data.num_users) if len(met[n]) <= data.num_items - 6), key=lambda n: len(met[n]))
-    command[-1] = data.users["id"][longest]
-    found = json.loads(cli(*command, "--exclude-seen").out)
-    numbers = {ids.index(item) + 1 for slate in found["slates"] for item in slate["items"]}
-    assert not numbers & met[longest]
-    assert any(set(slate["items"]) & set(ids[:52]) for slate in seen["slates"])
-
-
-def test_recommend_for_many(cli: Cli, folder: Path, data: SlateData, tmp_path: Path) -> None:
-    users = [str(each) for each in data.users["id"].to_list()[:40]]
-    item = str(data.items["id"][0])
-    lines = [*users, json.dumps({"user": "new", "history": [item, {"item": item, "behaviours": []}]}), ""]
-    (tmp_path / "users.txt").write_text("\n".join(lines))
-    command = ["recommend", folder / "run", "--users", tmp_path / "users.txt", "--out", tmp_path / "slates.jsonl"]
-    result = cli(*command, "--greedy", "--slates", 4)
-    assert "41 users written to" in result.out
-    answers = [json.loads(line) for line in (tmp_path / "slates.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [answer["user"] for answer in answers] == [*users, "new"]
-    alone = json.loads(cli("recommend", folder / "run", "--user", users[7], "--greedy", "--json").out)
-    assert answers[7]["slates"][0]["items"] == alone["slates"][0]["items"]
-
-
-def test_a_knob_for_all_and_for_each(cli: Cli, fails: Callable[..., str], folder: Path, tmp_path: Path) -> None:
-    user = ["recommend", folder / "run", "--user", "x", "--json"]
-    greedy = json.loads(cli(*user, "--greedy").out)["slates"]
-    assert json.loads(cli(*user, "--greediness", 1).out)["slates"] == greedy
-    assert json.loads(cli(*user, "--greediness", 0).out) == json.loads(cli(*user).out)
-    assert "must lie between 0, diverse, and 1, greedy" in fails(*user, "--greediness", 2)
-    (tmp_path / "users").write_text('{"user": "x", "greediness": 1.0}\n{"user": "x"}\n')
-    many = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "out"]
-    assert cli(*many).code == 0
-    bold, plain = (json.loads(line)["slates"] for line in (tmp_path / "out").read_text(encoding="utf-8").splitlines())
-    assert bold[0]["items"] == greedy[0]["items"] != plain[0]["items"]
-    assert "cannot be shown greedily or at a temperature, too" in fails(*many, "--temperature", 0.5)
-    for wrong in ('"very"', "1.5", "true"):
-        (tmp_path / "users").write_text(f'{{"user": "x", "greediness": {wrong}}}\n')
-        assert "line 1: write" in fails(*many)
-
-
-def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateData) -> None:
-    ids = [str(each) for each in data.items["id"].to_list()]
-    one, other = ",".join(ids[:6]), ",".join(ids[6:12])
-    command = ["score", folder / "run", "--user", data.users["id"][0], "--slate", one, "--slate", other]
-    found = json.loads(cli(*command, "--json").out)["slates"]
-    assert [each["items"] for each in found] == [ids[:6], ids[6:12]]
-    recommender = Recommender.open(folder / "run")
-    request = recommender.data.latest(torch.tensor([1, 1]))
-    slate_BK = torch.arange(1, 13).view(2, 6)
-    torch.testing.assert_close(
-        torch.tensor([each["score"] for each in found]), recommender.policy.score(request, slate_BK)
-    )
-    assert recommender.environment is not None
-    expected_B = recommender.environment.expected_rewards(request, slate_BK)
-    torch.testing.assert_close(torch.tensor([each["expected_reward"] for each in found]), expected_B)
-    assert ids[0] in cli(*command).out
-    agreement = json.loads(cli("score", folder / "run", "--batches", 2, "--json").out)
-    assert set(agreement) == {"random", "logged", "generated"}
-    assert "rank correlation" in cli("score", folder / "run", "--batches", 1).out
-    assert "user x is not in the log" in cli("score", folder / "run", "--user", "x", "--slate", one).err
-    assert "--user and --history belong to a --slate" in fails("score", folder / "run", "--user", "x")
-    assert "whom for?" in fails("score", folder / "run", "--slate", one)
-    command = ["score", folder / "run", "--user", data.users["id"][0]]
-    assert "slate: item zzz is not in the catalogue" in fails(*command, "--slate", "zzz")
-    assert "slates of different lengths" in fails(*command, "--slate", one, "--slate", ids[0])
-    assert "shows an item twice" in fails(*command, "--slate", ",".join(ids[:1] * 6))
-
-
-def test_candidates_are_for_all_who_name_none_of_their_own(
-    cli: Cli, folder: Path, data: SlateData, tmp_path: Path
-) -> None:
-    ids = [str(each) for each in data.items["id"].to_list()]
-    shared, own = ids[10:16], ids[20:26]
-    lines = [str(data.users["id"][0]), json.dumps({"user": "new"}), json.dumps({"user": "new", "candidates": own})]
-    (tmp_path / "users").write_text("\n".join(lines))
-    command = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "slates"]
-    assert cli(*command, "--candidates", ",".join(shared)).code == 0
-    answers = [json.loads(line) for line in (tmp_path / "slates").read_text(encoding="utf-8").splitlines()]
-    assert [sorted(answer["slates"][0]["items"]) for answer in answers] == [
-        sorted(each) for each in (shared, shared, own)
-    ]
-
-
-def test_another_seed_gives_other_slates(cli: Cli, folder: Path, data: SlateData) -> None:
-    command = ["recommend", folder / "run", "--user", data.users["id"][0], "--slates", 3, "--json", "--seed"]
-    first, again, other = (json.loads(cli(*command, seed).out)["slates"] for seed in (1, 1, 2))
-    assert first == again
-    assert [slate["items"] for slate in first] != [slate["items"] for slate in other]
-
-
-def test_a_colon_alone_says_that_there_was_no_response(cli: Cli, folder: Path, data: SlateData) -> None:
-    item = data.items["id"][0]
-
-    def log_prob(history: str) -> float:
-        answer = json.loads(cli("recommend", folder / "run", "--greedy", "--json", "--history", history).out)
-        return float(answer["slates"][0]["log_prob"])
-
-    assert log_prob(f"{item}") == log_prob(f"{item}:{data.behaviours[0]}")
-    assert log_prob(f"{item}:") != log_prob(f"{item}")
-
-
 def test_options(cli: Cli) -> None:
     assert "newest_share" in cli("train", "options", "online").out
     assert json.loads(cli("train", "options", "offline", "--json").out)["training"]["patience"] == 5
@@ -390,7 +214,7 @@ def test_options(cli: Cli) -> None:
 
 def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, data: SlateData, tmp_path: Path) -> None:
     def start(*more: object) -> str:
-        return fails(*online(folder, data_folder, tmp_path / "x", *more))
+        return fails(*online_command(folder, data_folder, tmp_path / "x", *more))
 
     assert "no policy 'gnf'; did you mean 'gfn'?" in start("--policy", "gnf")
     assert "unknown key 'b_g'" in start("--set", "b_g=1")
@@ -400,7 +224,7 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     assert "policy random has nothing to learn" in fails(*offline)
     assert not (tmp_path / "x").exists()
     assert "exists already; go on with it by `gfn4rec train resume" in fails(
-        *online(folder, data_folder, folder / "run")
+        *online_command(folder, data_folder, folder / "run")
     )
     run, user = folder / "run", data.users["id"][0]
     assert "not a run" in fails("evaluate", tmp_path)
@@ -441,5 +265,5 @@ def test_a_simulator_for_other_data_is_refused(
     cli: Cli, fails: Callable[..., str], folder: Path, tmp_path: Path
 ) -> None:
     assert cli("data", "prepare", "synthetic-tiny", "--seed", 9, "--out", tmp_path / "other").code == 0
-    message = fails(*online(folder, tmp_path / "other", tmp_path / "x"))
+    message = fails(*online_command(folder, tmp_path / "other", tmp_path / "x"))
     assert "made for another data set" in message

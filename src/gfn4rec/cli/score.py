@@ -1,6 +1,7 @@
 """`gfn4rec score`: the reward that a policy with a flow expects of slates, and how far it can be trusted."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -42,17 +43,12 @@ def score_command(
     chosen = choose_device(device, threads)
     if slate is None:
         with working(f"opening {directory}") as work:
-            work.stage("scoring")
-            agreement = api.evaluate_scores(directory, simulator, data, batches, seed, chosen, tell)
+            report = partial(work.advance, "scoring")
+            agreement = api.evaluate_scores(directory, simulator, data, batches, seed, chosen, tell, report)
         if as_json:
             print_json(agreement)
-            return
-        shown = table("slates", "number", "rank correlation", "mean score", "mean expected reward")
-        for kind, row in agreement.items():
-            keys = ("rank_correlation", "score", "expected_reward")
-            figures = ("-" if row[key] is None else f"{row[key]:.3f}" for key in keys)
-            shown.add_row(kind, f"{row['slates']:,.0f}", *figures)
-        out().print(shown)
+        else:
+            _print_agreement(agreement)
         return
     query = api.Query(user, None if history is None else parse_history(history))
     with working(f"opening {directory}"):
@@ -65,4 +61,13 @@ def score_command(
     for each in scores:
         expected = "-" if each.expected_reward is None else f"{each.expected_reward:.3f}"
         shown.add_row(", ".join(each.items), f"{each.score:.3f}", expected)
+    out().print(shown)
+
+
+def _print_agreement(agreement: dict[str, dict[str, float | None]]) -> None:
+    shown = table("slates", "number", "rank correlation", "mean score", "mean expected reward")
+    for kind, row in agreement.items():
+        keys = ("rank_correlation", "score", "expected_reward")
+        figures = ("-" if row[key] is None else f"{row[key]:.3f}" for key in keys)
+        shown.add_row(kind, f"{row['slates']:,.0f}", *figures)
     out().print(shown)

@@ -1,6 +1,7 @@
 """How well a policy's own scores of slates agree with the simulator's expected rewards."""
 
 import math
+from collections.abc import Callable
 
 import polars as pl
 import torch
@@ -16,7 +17,12 @@ from gfn4rec.simulator.oracle import random_slates
 
 @torch.no_grad()
 def evaluate_scores(
-    policy: Policy, environment: UserEnvironment, data: SlateData, num_batches: int, seed: int
+    policy: Policy,
+    environment: UserEnvironment,
+    data: SlateData,
+    num_batches: int,
+    seed: int,
+    report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, dict[str, float | None]]:
     """For random slates, logged ones of the test split, and the policy's own: the rank correlation of score and
     expected reward over all slates, and the mean of both. A kind of which there are no slates is left out.
@@ -36,6 +42,7 @@ def evaluate_scores(
         slate_BK = policy.recommend(request, generator).slate_BK
         rows["generated"].append(_scored(policy, environment, request, slate_BK))
         request = environment.step(slate_BK).next_request
+        report(batch + 1, num_batches)
     return {kind: _agreement(pairs) for kind, pairs in rows.items() if pairs}
 
 

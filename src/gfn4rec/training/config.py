@@ -109,11 +109,7 @@ def resolve_settings(
         raise UserError("no policy; name one with --policy, or in the file of --config")
     if not isinstance(name, str):
         raise UserError(f"{where}: policy: write a name, not {name!r}")
-    tables: dict[str, dict[str, Any]] = {}
-    for key in ("settings", "training", "users"):
-        tables[key] = copy.deepcopy(content.get(key, {}))
-        if not isinstance(tables[key], dict):
-            raise UserError(f"{where}: {key}: write a table, [{key}], not {tables[key]!r}")
+    tables = {key: _table(content, key, where) for key in ("settings", "training", "users")}
     kinds = table_configs(kind, name)
     best = policy_class(name).training_defaults
     tables["training"] = {key: best[key] for key in best if key in kinds["training"].model_fields} | tables["training"]
@@ -132,6 +128,13 @@ def resolve_settings(
         "users": users,
     }
     return RunSettings.parse(values, where)
+
+
+def _table(content: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    table = copy.deepcopy(content.get(key, {}))
+    if not isinstance(table, dict):
+        raise UserError(f"{where}: {key}: write a table, [{key}], not {table!r}")
+    return table
 
 
 def table_configs(kind: Kind, policy: str) -> dict[str, type[StrictConfig]]:
