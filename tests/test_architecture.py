@@ -1,6 +1,8 @@
 """Imports point upward on the page of rooms in docs/architecture.md, and nowhere else."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import gfn4rec
@@ -22,7 +24,8 @@ MAY_IMPORT = {
     "training": GROUND | {"data", "nn", "simulator", "policies", "evaluation"},
     "serving": GROUND | {"data", "nn", "simulator", "policies", "evaluation", "training"},
     "api": GROUND | {"data", "evaluation", "training", "serving"},
-    "cli": GROUND | {"data", "simulator", "policies", "evaluation", "training", "serving", "api"},
+    "experiments": GROUND | {"data", "simulator", "policies", "evaluation", "training", "api"},
+    "cli": GROUND | {"data", "simulator", "policies", "evaluation", "training", "serving", "api", "experiments"},
     "__init__": set[str](),
     "__main__": {"cli"},
 }
@@ -66,3 +69,14 @@ def test_serving_knows_no_training_loop() -> None:
         text = path.read_text(encoding="utf-8")
         for loop in ("online", "offline", "learner", "replay"):
             assert f"gfn4rec.training.{loop}" not in text, f"{path} imports {loop}"
+
+
+def test_tables_and_plots_need_no_torch() -> None:
+    names = ["statistics", "tables", "table_formats", "picture", "plots", "report"]
+    for name in names:
+        path = PACKAGE / "experiments" / f"{name}.py"
+        rooms = imported_rooms(path)
+        assert rooms <= GROUND | {"experiments"}, f"{name} imports {rooms}"
+        assert "torch" not in path.read_text(encoding="utf-8")
+    code = f"import sys, {', '.join(f'gfn4rec.experiments.{name}' for name in names)}; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,7 +16,9 @@ from gfn4rec.cli.evaluate import evaluate_command
 from gfn4rec.cli.output import print_error
 from gfn4rec.cli.policy import app as policy_app
 from gfn4rec.cli.recommend import recommend_command
+from gfn4rec.cli.reproduce import reproduce_command
 from gfn4rec.cli.score import score_command
+from gfn4rec.cli.search import search_command
 from gfn4rec.cli.simulator import app as simulator_app
 from gfn4rec.cli.train import app as train_app
 from gfn4rec.errors import RunError, UserError
@@ -38,7 +40,13 @@ app.command("evaluate", epilog="Example: gfn4rec evaluate runs/cf runs/gfn --tem
 app.command("recommend", epilog="Example: gfn4rec recommend runs/gfn --user 42 --slates 3 --greediness 0.5")(
     recommend_command
 )
+app.command(
+    "reproduce", epilog="Example: gfn4rec reproduce online --data data/ml-1m --simulator simulators/ml-1m --out report"
+)(reproduce_command)
 app.command("score", epilog="Example: gfn4rec score runs/gfn --user 42 --slate 1,2,3,4,5,6")(score_command)
+app.command(
+    "search", epilog="Example: gfn4rec search gfn cf --data data/ml-1m --simulator simulators/ml-1m --out search"
+)(search_command)
 
 
 def _print_version(is_wanted: bool) -> None:

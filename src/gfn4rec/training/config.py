@@ -113,7 +113,7 @@ def resolve_settings(
     kinds = table_configs(kind, name)
     best = policy_class(name).training_defaults
     tables["training"] = {key: best[key] for key in best if key in kinds["training"].model_fields} | tables["training"]
-    named = changes.items() if isinstance(changes, Mapping) else [_parse_change(text) for text in changes]
+    named = changes.items() if isinstance(changes, Mapping) else [parse_change(text) for text in changes]
     for key, value in named:
         _apply(key, value, tables, kinds)
     parsed = {key: kinds[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
@@ -143,8 +143,8 @@ def table_configs(kind: Kind, policy: str) -> dict[str, type[StrictConfig]]:
     return {"settings": policy_class(policy).Config, "training": training, "users": UsersConfig}
 
 
-def _parse_change(text: str) -> tuple[str, Any]:
-    """The value is a TOML value, or the text itself."""
+def parse_change(text: str) -> tuple[str, Any]:
+    """A key and its value: a TOML value, or the text itself."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise UserError(f"--set {text}: write key=value")

@@ -1,0 +1,122 @@
+"""`gfn4rec reproduce`: the paper's tables and figures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gfn4rec.cli.compute import DeviceOption, choose_device
+from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.train import INTERRUPTED
+
+if TYPE_CHECKING:
+    from gfn4rec.cli.output import Work
+    from gfn4rec.experiments.campaign import Progress, Watch
+    from gfn4rec.experiments.tables import Table
+
+
+def reproduce_command(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...",
+            help="data, online, offline, ranking, balance, curves, b_f, b_r, b_z, time, transfer, feasibility, claims; "
+            "all of these; objectives, frontier, ablations; or studies, all of those.",
+        ),
+    ],
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A prepared data set.")],
+    target: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs, tables, plots and the page go.")],
+    simulator: Annotated[
+        Path | None,
+        typer.Option("--simulator", metavar="SIM", help="The users who answer; by default some are trained."),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="quick, or paper: the full protocol.")] = "quick",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per model, in place of the budget's.")] = None,
+    tuned: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings by policy, as `gfn4rec search` writes them.")
+    ] = None,
+    summaries: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Outcomes of runs made elsewhere; new ones are added.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of all models; may be repeated."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; by default one per core.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
+    device: DeviceOption = "cpu",
+    as_json: JsonOption = False,
+) -> int:
+    """Make tables and figures of the paper, and one page with them: OUT/index.html.
+
+    Runs that were made before are found, not repeated; after an interruption the same command goes on.
+    """
+    from gfn4rec.experiments.extra import require_experiments
+
+    require_experiments()
+    from gfn4rec.experiments.campaign import Interrupted
+    from gfn4rec.experiments.engines import open_engine
+    from gfn4rec.experiments.protocol import read_protocol
+    from gfn4rec.experiments.reproduce import needs_users, reproduce
+    from gfn4rec.experiments.world import World
+
+    is_simulated = needs_users(names)
+    protocol = read_protocol(budget, seeds, tuned, changes or ())
+    how = open_engine(engine, workers, address)
+    choose_device(device, None)
+    with working(f"opening {data}") as work:
+        try:
+            users = simulator
+            if users is None and is_simulated:
+                users = _train_users(data, target / "simulator", device, work)
+            made = reproduce(names, World(data, users), protocol, target, how, summaries, device, _watch(work))
+        except (Interrupted, KeyboardInterrupt):
+            tell("stopped; the same command goes on where it was")
+            return INTERRUPTED
+    if as_json:
+        print_json({"page": str(made.page), "tables": sorted(made.tables)})
+        return 0
+    for each in made.tables.values():
+        _print(each)
+    out().print(f"Page: {made.page}")
+    return 0
+
+
+def _train_users(data: Path, target: Path, device: str, work: "Work") -> Path:
+    from gfn4rec.experiments.users import trained_users
+
+    def report(epoch: int, step: int, num_steps: int, loss: float) -> None:
+        work.advance(f"simulated users, epoch {epoch + 1}, loss {loss:.4f}", step, num_steps)
+
+    return trained_users(data, target, device, report)
+
+
+def _watch(work: "Work") -> "Watch":
+    """A moving line on a terminal, and a line per finished run anywhere."""
+
+    def watch(progress: "Progress") -> None:
+        left = "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
+        count = f"{progress.num_done} of {progress.num_tasks} done"
+        work.advance(f"{count}{left}: {'; '.join(progress.running)}", progress.num_done, progress.num_tasks)
+        if not progress.num_done and not progress.running:
+            tell(f"{progress.num_known} runs are known, {progress.num_tasks} are to be made")
+        elif progress.ended is not None:
+            tell(f"{count}{left}; {progress.ended}")
+
+    return watch
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _print(made: "Table") -> None:
+    from gfn4rec.experiments.tables import judge
+
+    out().print(made.title, style="bold")
+    shown = table("", *(column.label for column in made.columns))
+    for row, cells in judge(made):
+        shown.add_row(row.label, *(cell.figure + (f" ({cell.paper})" if cell.paper else "") for cell in cells))
+    out().print(shown)
+    out().print(f"{made.caption}\n")

@@ -1,0 +1,135 @@
+"""Many tasks: what is known is found, the rest is done, and nothing is done twice."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gfn4rec.errors import RunError
+from gfn4rec.experiments.engines import Engine, Event
+from gfn4rec.experiments.outcome import Outcome, OutcomeStore
+from gfn4rec.experiments.tasks import JobTask, Ruler, RulerTask, Task, perform
+from gfn4rec.storage import write_whole
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a campaign is."""
+
+    num_known: int
+    """Found, not done now."""
+    num_done: int
+    num_tasks: int
+    running: tuple[str, ...] = ()
+    ended: str | None = None
+    """The task that has just ended."""
+    seconds_left: float | None = None
+
+
+Watch: TypeAlias = Callable[[Progress], None]
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Asked to end; what is at hand is saved."""
+
+
+class Shelf:
+    """Where outcomes and rulers are kept."""
+
+    def __init__(self, runs: Path, summaries: Path | None = None) -> None:
+        self.runs, self.summaries = runs, summaries
+        self._outcomes = OutcomeStore(runs, summaries)
+
+    def find(self, task: Task) -> Outcome | Ruler | None:
+        """What was found before."""
+        if isinstance(task, JobTask):
+            return self._outcomes.find(task.key())
+        for path in self._ruler_paths(task):
+            if path.is_file():
+                points: Ruler = json.loads(path.read_text(encoding="utf-8"))
+                return points
+        return None
+
+    def keep(self, task: Task, found: Outcome | Ruler) -> None:
+        """For the next time."""
+        if isinstance(found, Outcome):
+            self._outcomes.keep(found)
+            return
+        assert isinstance(task, RulerTask)
+        for path in self._ruler_paths(task):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(found, indent=1) + "\n")
+
+    def _ruler_paths(self, task: RulerTask) -> list[Path]:
+        folders = [self.runs] if self.summaries is None else [self.runs, self.summaries]
+        return [folder / f"{task.key()}.json" for folder in folders]
+
+
+def carry_out(tasks: Sequence[Task], shelf: Shelf, engine: Engine, watch: Watch = lambda _: None) -> dict[str, Any]:
+    """What each task has found, by key. Failures are told at the end, when all that can be done is done."""
+    by_key = {task.key(): task for task in tasks}
+    found = {key: known for key, task in by_key.items() if (known := shelf.find(task)) is not None}
+    missing = [task for key, task in by_key.items() if key not in found]
+    clock, failures = _Clock(missing), list[str]()
+    num_known = len(found)
+    watch(Progress(num_known, 0, len(missing)))
+    with closing(engine.run(perform, missing)) as events:
+        for event in events:
+            task = missing[event.index]
+            clock.hear(event)
+            if event.is_over and event.failure is None:
+                if event.result is None:
+                    raise Interrupted
+                shelf.keep(task, event.result)
+                found[task.key()] = event.result
+            elif event.is_over:
+                failures.append(f"{task.title}: {event.failure}")
+            done = len(found) - num_known + len(failures)
+            ended = task.title if event.is_over else None
+            watch(Progress(num_known, done, len(missing), clock.running(), ended, clock.seconds_left()))
+    if failures:
+        raise RunError(f"{len(failures)} of {len(missing)} runs failed, the others are kept; the first: {failures[0]}")
+    return found
+
+
+class _Clock:
+    """Guesses the time left from the share of the work that is done."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks, self._start = tasks, time.monotonic()
+        self._share = [0.0] * len(tasks)
+        self._is_running = [False] * len(tasks)
+        self._detail = [""] * len(tasks)
+
+    def hear(self, event: Event) -> None:
+        """Of a task that began, went on or ended."""
+        self._is_running[event.index] = not event.is_over
+        self._share[event.index] = 1.0 if event.is_over else event.done / event.total if event.total else 0.0
+        self._detail[event.index] = f" {event.done:,}/{event.total:,}" if event.total else ""
+
+    def running(self) -> tuple[str, ...]:
+        """Titles of what is being done, with how far it is."""
+        return tuple(
+            task.title + detail
+            for task, detail, is_running in zip(self._tasks, self._detail, self._is_running, strict=True)
+            if is_running
+        )
+
+    def seconds_left(self) -> float | None:
+        """What is left takes as long, by its weight, as what is done took."""
+        weights = [_weight(task) for task in self._tasks]
+        done = sum(weight * share for weight, share in zip(weights, self._share, strict=True))
+        if not done:
+            return None
+        return (time.monotonic() - self._start) * (sum(weights) - done) / done
+
+
+def _weight(task: Task) -> float:
+    """In steps of the paper's batch; half of a step's time is showing."""
+    if isinstance(task, RulerTask):
+        return 10.0 * task.job.num_batches
+    training = task.job.settings.training
+    return float(training["num_steps"] * (1 + training["learning_batch"] / 128) / 2)

@@ -1,0 +1,156 @@
+"""The tables that compare models: the data set, online, offline, ranking, trajectory against detailed balance."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gfn4rec.experiments.findings import SAMPLED, Findings
+from gfn4rec.experiments.outcome import GREEDY
+from gfn4rec.experiments.protocol import Need
+from gfn4rec.experiments.tables import Column, Row, Table
+from gfn4rec.training.config import Kind
+
+REWARD = Column("reward", "Average reward")
+COLUMNS = {
+    column.key: column
+    for column in (
+        REWARD,
+        Column("max_reward", "Maximum reward"),
+        Column("r_ndcg", "R-NDCG"),
+        Column("r_mrr", "R-MRR", decimals=4),
+        Column("coverage", "Coverage", decimals=1),
+        Column("ild", "ILD"),
+        Column("test_r_ndcg", "R-NDCG (test)"),
+        Column("test_r_mrr", "R-MRR (test)", decimals=4),
+    )
+}
+BASIC = ("reward", "max_reward", "coverage", "ild")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table: whose figures, and how its slates were chosen."""
+
+    model: str
+    way: str = GREEDY
+    is_baseline: bool = True
+    published: str | None = None  # its name in the paper, if it is there
+
+
+ONLINE_LINES: Mapping[str, Line] = {
+    "CF": Line("CF", published="CF"),
+    "ListCVAE": Line("ListCVAE", SAMPLED, published="ListCVAE"),
+    "PRM": Line("PRM", published="PRM"),
+    "GFN4Rec (Explore)": Line("GFN4Rec", SAMPLED, False, "GFN4Rec (Explore)"),
+    "GFN4Rec": Line("GFN4Rec", GREEDY, False, "GFN4Rec"),
+    "Boltzmann CF, sampled": Line("Boltzmann CF", SAMPLED),
+    "Boltzmann CF, greedy": Line("Boltzmann CF", GREEDY),
+    "Energy flow, sampled": Line("Energy flow", SAMPLED, False),
+    "Energy flow, greedy": Line("Energy flow", GREEDY, False),
+}
+OFFLINE_LINES: Mapping[str, Line] = {
+    "CF": Line("CF", published="CF"),
+    "ListCVAE": Line("ListCVAE", published="ListCVAE"),
+    "RerankCF": Line("RerankCF", published="RerankCF"),
+    "PRM": Line("PRM", published="PRM"),
+    "GFN4Rec": Line("GFN4Rec", GREEDY, False, "GFN4Rec"),
+}
+BALANCE_LINES: Mapping[str, Line] = {
+    "DB": Line("GFN4Rec (DB)", is_baseline=False, published="DB"),
+    "TB": Line("GFN4Rec", is_baseline=False, published="TB"),
+}
+
+
+def needs_of(kind: Kind, lines: Mapping[str, Line]) -> tuple[Need, ...]:
+    """The models of a table's rows."""
+    return tuple(dict.fromkeys((kind, line.model) for line in lines.values()))
+
+
+def data_table(findings: Findings) -> Table:
+    """Table 1 of the paper."""
+    counts, data = findings.world.data.statistics, findings.world.data
+    low, high = data.reward_range
+    ours = {"users": counts.users, "items": counts.items, "records": counts.records, "behaviours": len(data.behaviours)}
+    columns = [Column(key, key.capitalize(), decimals=0, is_better="none") for key in ours]
+    columns.append(Column("range", "Range of the reward", is_better="none"))
+    rows = [Row(data.name, {key: [value] for key, value in ours.items()}, texts={"range": f"[{low:g}, {high:g}]"})]
+    if findings.published is not None:
+        of_paper = findings.published
+        summary = {key: [value] for key, value in of_paper.summary.items()}
+        rows.append(Row(f"{of_paper.name} (paper)", summary, texts={"range": of_paper.reward_range}))
+    settings = data.settings
+    caption = f"After a {settings.core}-core filter; slates of {settings.slate_size}."
+    return Table("data", "Data set", caption, columns, rows)
+
+
+def compare(
+    findings: Findings,
+    kind: Kind,
+    lines: Mapping[str, Line],
+    metrics: Sequence[str],
+    published: Mapping[str, Mapping[str, float]],
+    name: str,
+    title: str,
+) -> Table:
+    """A row per line, a column per metric, the paper's figures beside ours where it has them."""
+    rows = []
+    for label, line in lines.items():
+        need: Need = (kind, line.model)
+        values = {metric: findings.values(need, metric, line.way) for metric in metrics}
+        of_paper = published.get(line.published or "", {})
+        beside = {metric: of_paper[_base(metric)] for metric in metrics if _base(metric) in of_paper}
+        known = {metric: each for metric, each in values.items() if each}
+        rows.append(Row(label, known, beside, is_baseline=line.is_baseline))
+    columns = [_column(metric) for metric in metrics]
+    return Table(name, title, findings.caption(*needs_of(kind, lines)), columns, rows)
+
+
+def _base(metric: str) -> str:
+    return metric.removeprefix("unsorted_")
+
+
+def _column(metric: str) -> Column:
+    column = COLUMNS[_base(metric)]
+    if metric == _base(metric):
+        return column
+    return Column(metric, f"{column.label}, authors' rule", column.decimals, "none")
+
+
+def online_table(findings: Findings) -> Table:
+    """Table 2 of the paper, with this project's own method and the strongest simple rival."""
+    beside = findings.published.online if findings.published else {}
+    return compare(findings, "online", ONLINE_LINES, BASIC, beside, "online", "Online learning")
+
+
+def offline_table(findings: Findings) -> Table:
+    """Table 3 of the paper."""
+    beside = findings.published.offline if findings.published else {}
+    # The paper's ranking metrics do not use the model's order; only the authors' rule can be set beside them.
+    own = {name: _without(row, ("r_ndcg", "r_mrr")) for name, row in beside.items()}
+    metrics = ("reward", "max_reward", "r_ndcg", "r_mrr", "coverage", "ild")
+    return compare(findings, "offline", OFFLINE_LINES, metrics, own, "offline", "Offline models in the simulator")
+
+
+def ranking_table(findings: Findings) -> Table:
+    """Table 4 of the paper: by the model's order, and by the authors' rule, which has the paper's figures beside it."""
+    beside = findings.published.offline if findings.published else {}
+    kinds = ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")
+    ours = compare(findings, "offline", OFFLINE_LINES, kinds, {}, "ranking", "Ranking metrics, online and test")
+    authors = tuple(f"unsorted_{kind}" for kind in kinds)
+    theirs = compare(findings, "offline", OFFLINE_LINES, authors, beside, "ranking", "")
+    rows = [
+        Row(own.label, {**own.values, **their.values}, their.published, is_baseline=own.is_baseline)
+        for own, their in zip(ours.rows, theirs.rows, strict=True)
+    ]
+    return Table(ours.name, ours.title, ours.caption, [*ours.columns, *theirs.columns], rows)
+
+
+def balance_table(findings: Findings) -> Table:
+    """Table 5 of the paper."""
+    beside = findings.published.balance if findings.published else {}
+    own = {name: _without(row, ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")) for name, row in beside.items()}
+    title = "Trajectory against detailed balance, offline"
+    return compare(findings, "offline", BALANCE_LINES, tuple(COLUMNS), own, "balance", title)
+
+
+def _without(row: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if name not in names}

@@ -1,0 +1,85 @@
+"""The plots of an experiment: learning curves, frontiers, sensitivity."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gfn4rec.experiments.comparisons import BASIC, COLUMNS
+from gfn4rec.experiments.findings import Findings
+from gfn4rec.experiments.models import SENSITIVITY
+from gfn4rec.experiments.outcome import Outcome
+from gfn4rec.experiments.picture import Picture
+from gfn4rec.experiments.plots import Curve, Point, plot_curves, plot_frontier, plot_sensitivity
+from gfn4rec.experiments.protocol import Need
+
+CURVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)")
+FRONTIER_MODELS = ("CF", "ListCVAE", "PRM", "GFN4Rec", "Boltzmann CF", "Energy flow")
+
+
+@dataclass(frozen=True)
+class NamedPicture:
+    """A picture with its words."""
+
+    name: str
+    title: str
+    caption: str
+    picture: Picture
+
+
+def curves_figure(findings: Findings) -> NamedPicture:
+    """Figure 4 of the paper."""
+    series = {}
+    for model, label in zip(CURVE_MODELS, ("TB", "DB"), strict=True):
+        outcomes = findings.outcomes["online", model]
+        for way, name in (("greedy", "greedy"), ("sampled", "Explore")):
+            series[f"{label}, {name}"] = [_curve(outcome, way) for outcome in outcomes]
+    metrics = {metric: COLUMNS[metric].label for metric in BASIC}
+    needs: list[Need] = [("online", model) for model in CURVE_MODELS]
+    caption = (
+        f"Looks at the policy on the way; lines are means and bands the range of the seeds. {findings.caption(*needs)}"
+    )
+    return NamedPicture("curves", "Learning curves, greedy and Explore", caption, plot_curves(series, metrics))
+
+
+def _curve(outcome: Outcome, way: str) -> Curve:
+    return [(point.step, getattr(point, way)) for point in outcome.curve]
+
+
+def frontier_figure(findings: Findings) -> NamedPicture:
+    """The models of the online table."""
+    return draw_frontier(findings, {model: model for model in FRONTIER_MODELS}, "frontier", "Reward against coverage")
+
+
+def draw_frontier(findings: Findings, models: Mapping[str, str], name: str, title: str) -> NamedPicture:
+    """Reward against coverage: each model, by label, from greedy to what it has learned, beside the ruler."""
+    policies = {label: _frontier(findings.outcomes["online", model]) for label, model in models.items()}
+    ruler = [Point([each["coverage"]], [each["reward"]]) for each in findings.ruler if each["sampler"] != "random"]
+    needs: list[Need] = [("online", model) for model in models.values()]
+    caption = (
+        "Expected reward at each temperature, from greedy (left) to 1 (right). The ruler sees the simulator's own "
+        f"probabilities. {findings.caption(*needs)}"
+    )
+    return NamedPicture(name, title, caption, plot_frontier(policies, ruler))
+
+
+def _frontier(outcomes: Sequence[Outcome]) -> list[Point]:
+    """A point per way of choosing slates."""
+    return [
+        Point(
+            [outcome.figures[way]["coverage"] for outcome in outcomes],
+            [outcome.figures[way]["expected_reward"] for outcome in outcomes],
+        )
+        for way in outcomes[0].figures
+    ]
+
+
+def sensitivity_figure(findings: Findings, parameter: str) -> NamedPicture:
+    """Tables 6 and 7 of the paper, drawn."""
+    values = SENSITIVITY[parameter].values
+    needs: list[Need] = [("online", f"{parameter} = {value}") for value in values]
+    metrics = {COLUMNS[metric].label: [findings.values(need, metric) for need in needs] for metric in BASIC}
+    rows = findings.published.sensitivity.get(parameter, {}) if findings.published else {}
+    published = {
+        COLUMNS[metric].label: [(float(value), row[metric]) for value, row in rows.items()] for metric in BASIC if rows
+    }
+    picture = plot_sensitivity(parameter, values, metrics, published)
+    return NamedPicture(f"{parameter}-plot", f"Sensitivity to {parameter}", findings.caption(*needs), picture)

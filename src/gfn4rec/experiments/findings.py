@@ -1,0 +1,61 @@
+"""What the runs of an experiment have found, in the form that tables ask for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gfn4rec.experiments.outcome import GREEDY, Outcome
+from gfn4rec.experiments.protocol import Need, Protocol
+from gfn4rec.experiments.published import Published
+from gfn4rec.experiments.world import World
+
+SAMPLED = "T=1"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Outcomes by what was needed, one per seed, and what they are compared with."""
+
+    world: World
+    protocol: Protocol
+    outcomes: Mapping[Need, Sequence[Outcome]]
+    ruler: Sequence[Mapping[str, Any]]
+    published: Published | None
+
+    def values(self, need: Need, metric: str, way: str = GREEDY) -> tuple[float, ...]:
+        """A metric, one value per seed; `test_` and `unsorted_` ones are of the log and of the authors' rule."""
+        found = [value_of(outcome, metric, way) for outcome in self.outcomes[need]]
+        return tuple(value for value in found if value is not None)
+
+    def mean(self, need: Need, metric: str, way: str = GREEDY) -> float:
+        """The mean over seeds."""
+        values = self.values(need, metric, way)
+        return sum(values) / len(values)
+
+    def caption(self, *needs: Need) -> str:
+        """Where, how long, how often; and the notice of the budget."""
+        seeds = sorted({len(self.outcomes[need]) for need in needs})
+        steps = sorted(
+            {outcome.job.settings.training["num_steps"] for need in needs for outcome in self.outcomes[need]}
+        )
+        many = "seed" if seeds == [1] else "seeds"
+        parts = [self.world.title(), f"{_numbers(steps)} steps", f"{_numbers(seeds)} {many}"]
+        notice = self.protocol.budget.notice
+        return "; ".join(parts) + "." + (f" {notice}" if notice else "")
+
+
+def value_of(outcome: Outcome, metric: str, way: str = GREEDY) -> float | None:
+    """A metric of one outcome, if it has it."""
+    if metric == "seconds_per_step":
+        return outcome.seconds / outcome.step
+    if metric.startswith("unsorted_test_"):
+        return outcome.unsorted.get("test", {}).get(metric.removeprefix("unsorted_test_"))
+    if metric.startswith("unsorted_"):
+        return outcome.unsorted.get(GREEDY, {}).get(metric.removeprefix("unsorted_"))
+    if metric.startswith("test_"):
+        return (outcome.test or {}).get(metric.removeprefix("test_"))
+    return outcome.figures.get(way, {}).get(metric)
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return " or ".join(f"{value:,}" for value in values)

@@ -1,0 +1,102 @@
+"""This project's own studies: reward at equal coverage, all models on the same terms, and what each idea is worth."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import mean
+
+from gfn4rec.experiments.figures import NamedPicture, draw_frontier
+from gfn4rec.experiments.findings import SAMPLED, Findings
+from gfn4rec.experiments.models import ABLATIONS, FAIR
+from gfn4rec.experiments.outcome import GREEDY, Outcome
+from gfn4rec.experiments.protocol import Need
+from gfn4rec.experiments.tables import Column, Row, Table
+
+LEVELS = (50, 100, 150, 200, 250, 300)
+FAIR_NEEDS: tuple[Need, ...] = tuple(("online", model) for model in FAIR.values())
+OBJECTIVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)", "Energy flow")
+ABLATION_NEEDS: tuple[Need, ...] = (("online", FAIR["Energy flow"]), *(("online", name) for name in ABLATIONS))
+_COLUMNS = [
+    Column("sampled", "Sampled"),
+    Column("coverage", "at coverage", 1, "none"),
+    *(Column(str(level), f"At coverage {level}") for level in LEVELS),
+    Column("greedy", "Greedy"),
+    Column("greedy_coverage", "at coverage", 1, "none"),
+]
+_EXPLAINED = (
+    "Expected reward: of slates as they are learned, at each coverage (between temperatures by linear interpolation, "
+    "seed by seed; empty where a seed does not reach it), and greedy."
+)
+
+
+def reward_at(points: Sequence[tuple[float, float]], coverage: float) -> float | None:
+    """Between the two (coverage, reward) points around a coverage; None outside of all."""
+    line = sorted(points)
+    for (low, before), (high, after) in pairwise(line):
+        if low <= coverage <= high:
+            return before if high == low else before + (after - before) * (coverage - low) / (high - low)
+    return None
+
+
+def frontier_points(outcome: Outcome) -> list[tuple[float, float]]:
+    """Coverage and expected reward, from greedy to what was learned."""
+    return [(row["coverage"], row["expected_reward"]) for row in outcome.figures.values()]
+
+
+def _row(label: str, outcomes: Sequence[Outcome], is_baseline: bool) -> Row:
+    values: dict[str, Sequence[float]] = {
+        "sampled": [each.figures[SAMPLED]["expected_reward"] for each in outcomes],
+        "coverage": [each.figures[SAMPLED]["coverage"] for each in outcomes],
+        "greedy": [each.figures[GREEDY]["expected_reward"] for each in outcomes],
+        "greedy_coverage": [each.figures[GREEDY]["coverage"] for each in outcomes],
+    }
+    for level in LEVELS:
+        found = [reward_at(frontier_points(each), level) for each in outcomes]
+        if None not in found:
+            values[str(level)] = [value for value in found if value is not None]
+    return Row(label, values, is_baseline=is_baseline)
+
+
+def fair_table(findings: Findings) -> Table:
+    """All models on the same terms, and the gain over the strongest simple rival at equal coverage."""
+    rows = [
+        _row(name, findings.outcomes["online", fair], is_baseline=name not in OBJECTIVE_MODELS)
+        for name, fair in FAIR.items()
+    ]
+    rows.append(_gain(rows[-1], rows[-2]))
+    if findings.ruler:
+        points = [(each["coverage"], each["reward"]) for each in findings.ruler]
+        known = {str(level): reward_at(points, level) for level in LEVELS}
+        rows.append(Row("Ruler", texts={key: f"{value:.3f}" for key, value in known.items() if value is not None}))
+    caption = f"{_EXPLAINED} {findings.caption(*FAIR_NEEDS)}"
+    return Table("fair", "Reward at equal coverage, on the same terms", caption, _COLUMNS, rows)
+
+
+def _gain(ours: Row, rival: Row) -> Row:
+    """Seed by seed, in words: a difference is not to be ranked among rewards."""
+    texts = {}
+    for key in ("greedy", *map(str, LEVELS)):
+        if key in ours.values and key in rival.values:
+            gains = [one - other for one, other in zip(ours.values[key], rival.values[key], strict=True)]
+            spread = f" ({min(gains):+.3f} to {max(gains):+.3f})" if len(gains) > 1 else ""
+            texts[key] = f"{mean(gains):+.3f}{spread}"
+    return Row(f"{ours.label} over {rival.label}", texts=texts)
+
+
+def objectives_table(findings: Findings) -> Table:
+    """The energy flow against the paper's two objectives, on the same terms."""
+    rows = [_row(name, findings.outcomes["online", FAIR[name]], name != "Energy flow") for name in OBJECTIVE_MODELS]
+    caption = f"{_EXPLAINED} {findings.caption(*(('online', FAIR[name]) for name in OBJECTIVE_MODELS))}"
+    return Table("objectives", "The energy flow and the paper's objectives", caption, _COLUMNS, rows)
+
+
+def ablation_table(findings: Findings) -> Table:
+    """The energy flow, and with one thing changed."""
+    names = {"Energy flow": FAIR["Energy flow"], **{name: name for name in ABLATIONS}}
+    rows = [_row(label, findings.outcomes["online", name], is_baseline=False) for label, name in names.items()]
+    caption = f"{_EXPLAINED} {findings.caption(*ABLATION_NEEDS)}"
+    return Table("ablations", "The energy flow with one thing changed", caption, _COLUMNS, rows)
+
+
+def fair_figure(findings: Findings) -> NamedPicture:
+    """The frontiers of all models on the same terms."""
+    return draw_frontier(findings, FAIR, "fair-frontier", "Reward against coverage, on the same terms")

@@ -1,0 +1,88 @@
+"""The models of all experiments, by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gfn4rec.policies import policy_class
+
+
+@dataclass(frozen=True)
+class Model:
+    """A policy with what tells it from others of its kind."""
+
+    policy: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that a search must not change."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that it may."""
+    is_study: bool = False
+    """Whether it belongs to this project's own studies, which have runs of another length."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Values of one setting of GFN4Rec, the others fixed."""
+
+    values: tuple[float, ...]
+    fixed: Mapping[str, float]
+
+
+SENSITIVITY: Final[Mapping[str, Sweep]] = {
+    "b_f": Sweep((0.1, 0.3, 0.5, 0.7, 0.9), {"b_r": 0.5, "b_z": 1.0}),
+    "b_r": Sweep((0.1, 0.3, 0.5, 0.7, 0.9), {"b_f": 1.0, "b_z": 1.0}),
+    "b_z": Sweep((0.1, 0.5, 1.0, 1.5), {"b_r": 0.5, "b_f": 1.0}),
+}
+
+_TERMS = policy_class("gfn-energy").training_defaults  # learning batch, schedule, exploration of the energy flow
+
+_PUBLISHED: Final = {
+    "CF": Model("cf"),
+    "ListCVAE": Model("list-cvae"),
+    "RerankCF": Model("rerank-cf"),
+    "PRM": Model("prm"),
+    "GFN4Rec": Model("gfn"),
+    "GFN4Rec (DB)": Model("gfn", {"objective": "db"}),
+}
+_OWN: Final = {"Boltzmann CF": Model("boltzmann-cf", defaults=_TERMS), "Energy flow": Model("gfn-energy")}
+
+FAIR: Final[Mapping[str, str]] = {
+    name: f"{name}, same terms"
+    for name in ("CF", "ListCVAE", "PRM", "GFN4Rec", "GFN4Rec (DB)", "Boltzmann CF", "Energy flow")
+}
+"""Models that all learn on the terms of the energy flow, by the model they are of."""
+
+ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "normalised queries, as in the paper": {"normalise_query": True},
+    "probabilities not relative to uniform": {"relative": False, "b_f": 0.0},
+    "trajectory balance": {"objective": "tb"},
+    "sub-trajectory balance": {"objective": "subtb"},
+    "forward-looking sub-trajectory balance": {"objective": "fl-subtb"},
+    "forward-looking, exact": {"objective": "fl-db-exact"},
+    "Huber penalty": {"penalty": "huber"},
+    "learning batch of 128, half of it newest": {"learning_batch": 128, "newest_share": 0.5},
+    "constant learning rate": {"schedule": "constant"},
+    "no exploration": {"epsilon": 0.0},
+    "beta 30": {"beta": 30.0},
+    "beta 120": {"beta": 120.0},
+    "learning rate 0.0003": {"learning_rate": 3e-4},
+    "learning rate 0.001": {"learning_rate": 1e-3},
+    "learning rate 0.003": {"learning_rate": 3e-3},
+}
+"""The energy flow with one thing changed."""
+
+MODELS: Final[Mapping[str, Model]] = {
+    **_PUBLISHED,
+    **_OWN,
+    **{
+        f"{name} = {value}": Model("gfn", {name: value, **sweep.fixed})
+        for name, sweep in SENSITIVITY.items()
+        for value in sweep.values
+    },
+    **{
+        fair: Model(model.policy, model.fixed, _TERMS, is_study=True)
+        for name, fair in FAIR.items()
+        for model in ({**_PUBLISHED, **_OWN}[name],)
+    },
+    **{name: Model("gfn-energy", fixed, is_study=True) for name, fixed in ABLATIONS.items()},
+}

@@ -1,0 +1,141 @@
+"""How an experiment is run: the models, how long, how often, with which settings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pydantic import Field
+
+from gfn4rec.config import StrictConfig, describe_settings, nearest
+from gfn4rec.errors import UserError
+from gfn4rec.experiments.job import Job
+from gfn4rec.experiments.models import MODELS, SENSITIVITY, Model
+from gfn4rec.experiments.tuned import read_tuned
+from gfn4rec.training.config import Kind, parse_change, resolve_settings, table_configs
+
+
+class Budget(StrictConfig):
+    """How much is spent on an experiment."""
+
+    name: str
+    online_steps: int = Field(ge=1)
+    warmup_steps: int = Field(default=100, ge=0)
+    """Online steps before the first learning step."""
+    offline_steps: int = Field(ge=1)
+    study_steps: int = Field(ge=1)
+    """Online steps of this project's own studies."""
+    num_seeds: int = Field(ge=1)
+    """Of each model of the tables that compare models."""
+    num_sensitivity_seeds: int = Field(ge=1)
+    """Of each value of b_f, b_r and b_z, and of each model of a study."""
+    num_batches: int = Field(ge=1)
+    """Of each measurement in the simulator."""
+    look_every: int = Field(ge=1)
+    """Steps between the points of a learning curve."""
+    look_batches: int = Field(ge=1)
+    """Batches of each point, greedy and sampled."""
+    notice: str | None = None
+    """Said on every table."""
+
+
+BUDGETS: Final = {
+    "quick": Budget(
+        name="quick",
+        online_steps=200,
+        warmup_steps=20,
+        offline_steps=400,
+        study_steps=200,
+        num_seeds=2,
+        num_sensitivity_seeds=1,
+        num_batches=20,
+        look_every=50,
+        look_batches=2,
+        notice="Quick budget: far shorter runs and fewer seeds than the paper's protocol. A first look, not a result.",
+    ),
+    "paper": Budget(
+        name="paper",
+        online_steps=5000,
+        offline_steps=10_000,
+        study_steps=1000,
+        num_seeds=5,
+        num_sensitivity_seeds=3,
+        num_batches=100,
+        look_every=300,
+        look_batches=10,
+    ),
+}
+
+
+KINDS: Final[tuple[Kind, ...]] = ("online", "offline")
+Need: TypeAlias = tuple[Kind, str]  # how a model learns, and its name in MODELS
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A budget, and the settings that all runs of an experiment have."""
+
+    budget: Budget
+    num_seeds: int | None = None
+    """In place of the budget's."""
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings by policy, as a search has found them."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of all runs; a policy takes those it has."""
+    temperatures: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25)
+
+    def jobs(self, need: Need) -> tuple[Job, ...]:
+        """A job for each seed."""
+        kind, name = need
+        budget, model = self.budget, MODELS[name]
+        is_closer_look = model.is_study or name.partition(" = ")[0] in SENSITIVITY
+        seeds = self.num_seeds or (budget.num_sensitivity_seeds if is_closer_look else budget.num_seeds)
+        wanted = {
+            **model.defaults,
+            **self.tuned.get(model.policy, {}),
+            **model.fixed,
+            **self._training(kind, model),
+            **self.changes,
+        }
+        changes = {key: value for key, value in wanted.items() if _has(kind, model.policy, key)}
+        return tuple(
+            Job(
+                settings=resolve_settings(kind, model.policy, changes=changes, seed=seed),
+                temperatures=self.temperatures if kind == "online" else (1.0,),
+                num_batches=budget.num_batches,
+            )
+            for seed in range(seeds)
+        )
+
+    def _training(self, kind: Kind, model: Model) -> dict[str, Any]:
+        """The job measures in the end, so the run itself need not."""
+        budget = self.budget
+        online_steps = budget.study_steps if model.is_study else budget.online_steps
+        return {
+            "num_steps": online_steps if kind == "online" else budget.offline_steps,
+            "warmup_steps": budget.warmup_steps,
+            "evaluate_every": budget.look_every,
+            "evaluation_batches": budget.look_batches,
+            "final_batches": 1,
+        }
+
+
+def _has(kind: Kind, policy: str, key: str) -> bool:
+    """Whether a policy, its loop or its users have a setting."""
+    tables = table_configs(kind, policy)
+    inner = key.partition(".")[2] if key.partition(".")[0] in tables else key
+    return any(inner == each.key for config in tables.values() for each in describe_settings(config()))
+
+
+def read_protocol(
+    budget: str, num_seeds: int | None = None, tuned: Path | None = None, changes: Sequence[str] = ()
+) -> Protocol:
+    """From what a user writes; a change that no model has is a mistake."""
+    if budget not in BUDGETS:
+        raise UserError(f"no budget {budget!r}; {nearest(budget, list(BUDGETS))}")
+    named = dict(parse_change(text) for text in changes)
+    policies = dict.fromkeys(model.policy for model in MODELS.values())
+    for key, value in named.items():
+        if not any(_has(kind, policy, key) for kind in KINDS for policy in policies):
+            resolve_settings("online", "gfn", changes={key: value})  # tells what is wrong with it
+    return Protocol(BUDGETS[budget], num_seeds, read_tuned(tuned) if tuned else {}, named)

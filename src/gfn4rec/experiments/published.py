@@ -1,0 +1,40 @@
+"""The figures that the paper prints, by its names of the data sets."""
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from pydantic import Field
+
+from gfn4rec.config import StrictConfig
+
+Rows = dict[str, dict[str, float]]
+
+
+class Published(StrictConfig):
+    """A data set's figures; a table that the paper does not have of it is empty."""
+
+    name: str
+    data_sets: tuple[str, ...]
+    summary: dict[str, float]
+    reward_range: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What the paper's search ended with, for GFN4Rec."""
+    online: Rows = Field(default_factory=dict)
+    offline: Rows = Field(default_factory=dict)
+    balance: Rows = Field(default_factory=dict)
+    sensitivity: dict[str, Rows] = Field(default_factory=dict)
+    time: Rows = Field(default_factory=dict)
+
+
+@cache
+def published() -> tuple[Published, ...]:
+    """All of them."""
+    text = resources.files("gfn4rec.experiments").joinpath("published.toml").read_text(encoding="utf-8")
+    return tuple(Published.parse({"name": name, **table}, name) for name, table in tomllib.loads(text).items())
+
+
+def published_for(data_set: str) -> Published | None:
+    """What is to be shown beside a data set, if anything."""
+    return next((each for each in published() if data_set in each.data_sets), None)

@@ -1,0 +1,197 @@
+"""From the names of tables and figures to a directory with all of them, and one page that shows them."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gfn4rec.config import nearest
+from gfn4rec.errors import UserError
+from gfn4rec.experiments.campaign import Shelf, Watch, carry_out
+from gfn4rec.experiments.comparisons import ONLINE_LINES
+from gfn4rec.experiments.engines import Engine
+from gfn4rec.experiments.findings import Findings
+from gfn4rec.experiments.outcome import GREEDY, Outcome
+from gfn4rec.experiments.protocol import Need, Protocol
+from gfn4rec.experiments.published import published_for
+from gfn4rec.experiments.report import Plot, Report, Section, Slates, render_report
+from gfn4rec.experiments.reproductions import REPRODUCTIONS, Reproduction
+from gfn4rec.experiments.table_formats import to_csv, to_latex, to_markdown
+from gfn4rec.experiments.tables import Table, judge
+from gfn4rec.experiments.tasks import JobTask, RulerTask, Task
+from gfn4rec.experiments.world import World
+from gfn4rec.storage import write_whole
+
+ONLINE_MODELS = {line.model for line in ONLINE_LINES.values()}
+GROUPS = {"all": True, "studies": False}  # whether they are of the paper
+NOTABLE = 0.05  # of a published figure is a difference worth a sentence
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a reproduction has made."""
+
+    tables: Mapping[str, Table]
+    page: Path
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Names of reproductions in their order; `all` means all of the paper, `studies` this project's own."""
+    for name in names:
+        if name not in (*REPRODUCTIONS, *GROUPS):
+            raise UserError(f"no table {name!r}; {nearest(name, [*REPRODUCTIONS, *GROUPS])}")
+    return [
+        name
+        for name, each in REPRODUCTIONS.items()
+        if name in names
+        or any(group in names and each.is_of_paper == is_of_paper for group, is_of_paper in GROUPS.items())
+    ]
+
+
+def needs_users(names: Sequence[str]) -> bool:
+    """Whether any of them is about more than the log."""
+    return any(REPRODUCTIONS[name].needs for name in chosen(names))
+
+
+def reproduce(
+    names: Sequence[str],
+    world: World,
+    protocol: Protocol,
+    out: Path,
+    engine: Engine,
+    summaries: Path | None = None,
+    device: str = "cpu",
+    watch: Watch = lambda _: None,
+) -> Made:
+    """Do the runs that are not known yet, then write tables, plots and the page."""
+    wanted = {name: REPRODUCTIONS[name] for name in chosen(names)}
+    protocol = with_published_settings(protocol, world)
+    needs = list(dict.fromkeys(need for each in wanted.values() for need in each.needs))
+    tasks = {need: [JobTask(job, world, out / "runs", device) for job in protocol.jobs(need)] for need in needs}
+    every: list[Task] = [task for each in tasks.values() for task in each]
+    ruler = None
+    if any(each.needs_ruler for each in wanted.values()):
+        ruler = RulerTask(next(task.job for (kind, _), (task, *_) in tasks.items() if kind == "online"), world, device)
+        every.append(ruler)
+    found = carry_out(every, Shelf(out / "runs", summaries), engine, watch)
+    _write_list(tasks, found, out)
+    outcomes: dict[Need, list[Outcome]] = {need: [found[task.key()] for task in each] for need, each in tasks.items()}
+    points = found[ruler.key()] if ruler else []
+    findings = Findings(world, protocol, outcomes, points, published_for(world.data.name))
+    return write_all(wanted, findings, out)
+
+
+def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any], out: Path) -> None:
+    """Which run is whose."""
+    lines = ["run,kind,model,seed,reward,coverage"]
+    for (kind, model), each in tasks.items():
+        for task in each:
+            row = found[task.key()].figures[GREEDY]
+            seed = task.job.settings.seed
+            lines.append(f'runs/{task.key()},{kind},"{model}",{seed},{row["reward"]:.4f},{row["coverage"]:.1f}')
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / "runs.csv", "\n".join(lines) + "\n")
+
+
+def with_published_settings(protocol: Protocol, world: World) -> Protocol:
+    """Where no search has been made, GFN4Rec gets what the paper's search ended with."""
+    of_paper = published_for(world.data.name)
+    if of_paper is None or "gfn" in protocol.tuned:
+        return protocol
+    return Protocol(
+        protocol.budget,
+        protocol.num_seeds,
+        {**protocol.tuned, "gfn": of_paper.settings},
+        protocol.changes,
+        protocol.temperatures,
+    )
+
+
+def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path) -> Made:
+    """Tables as Markdown, LaTeX and CSV, plots as PNG, the page as HTML, and a page to read as it stands."""
+    sections, tables, text = [], dict[str, Table](), [f"# {findings.world.title()}\n"]
+    for folder in ("tables", "plots"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    for name, each in wanted.items():
+        made = [make(findings) for make in each.tables]
+        pictures = [make(findings) for make in each.pictures]
+        paragraphs = [each.words, *(sentence for table in made if (sentence := disagreement(table)))]
+        plots = [Plot(one.name, one.title, one.caption, one.picture.svg(one.name)) for one in pictures]
+        sections.append(Section(name, each.title, paragraphs, made, plots))
+        tables |= {table.name: table for table in made}
+        _write_tables(made, out)
+        for picture in pictures:
+            (out / "plots" / f"{picture.name}.png").write_bytes(picture.picture.png())
+        text += [f"## {each.title}\n", *(f"{paragraph}\n" for paragraph in paragraphs)]
+        text += [to_markdown(table) + "\n" for table in made]
+        text += [f"![{picture.title}](plots/{picture.name}.png)\n\n{picture.caption}\n" for picture in pictures]
+    sections += _slates(findings)
+    page = out / "index.html"
+    write_whole(page, render_report(_report(sections, findings)))
+    write_whole(out / "README.md", "\n".join(text))
+    return Made(tables, page)
+
+
+def _write_tables(tables: Sequence[Table], out: Path) -> None:
+    for table in tables:
+        for ending, write in (("md", to_markdown), ("tex", to_latex), ("csv", to_csv)):
+            write_whole(out / "tables" / f"{table.name}.{ending}", write(table))
+
+
+def _slates(findings: Findings) -> list[Section]:
+    """What each policy that learned online shows to the same few users."""
+    shown = [
+        Slates(model, [(each.user, each.way, each.titles) for each in findings.outcomes[kind, model][0].examples])
+        for kind, model in findings.outcomes
+        if kind == "online" and model in ONLINE_MODELS
+    ]
+    words = "What the first seed's policies show to users of the log: greedily, and sampled."
+    return [Section("slates", "A few slates", [words], slates=shown)] if shown else []
+
+
+def disagreement(table: Table) -> str | None:
+    """A sentence on the figures that are far from the published ones."""
+    far = [
+        f"{row.label}, {cell.column.label.lower()} {cell.relative_difference:+.0%}"
+        for row, cells in judge(table)
+        for cell in cells
+        if cell.relative_difference is not None and abs(cell.relative_difference) > NOTABLE
+    ]
+    if not any(row.published for row in table.rows):
+        return None
+    if not far:
+        return f"All figures are within {NOTABLE:.0%} of the paper's."
+    return f"More than {NOTABLE:.0%} from the paper's: {'; '.join(far)}."
+
+
+def _report(sections: Sequence[Section], findings: Findings) -> Report:
+    budget = findings.protocol.budget
+    return Report(
+        title="GFN4Rec, reproduced",
+        subtitle=f"{findings.world.title()}, {budget.name} budget",
+        paragraphs=[
+            "Tables and figures of “Generative Flow Network for Listwise Recommendation” (KDD 2023), "
+            "made anew. Beside our figures stand the paper's, where it has them, and the difference."
+        ],
+        sections=sections,
+        environment=environment(findings),
+        notice=budget.notice,
+    )
+
+
+def environment(findings: Findings) -> dict[str, str]:
+    """What the figures were made with."""
+    outcomes = [outcome for each in findings.outcomes.values() for outcome in each]
+    versions: dict[str, Any] = outcomes[0].versions if outcomes else {}
+    commits = sorted({outcome.git_hash[:12] for outcome in outcomes if outcome.git_hash})
+    return {
+        "data set": findings.world.data.name,
+        **({} if findings.world.simulator_path is None else {"simulator": findings.world.simulator.kind}),
+        "runs": f"{len(outcomes)}, {sum(outcome.seconds for outcome in outcomes) / 3600:.1f} hours of learning",
+        **{name: str(version) for name, version in versions.items()},
+        "commits": ", ".join(commits) or "unknown",
+        "Python": platform.python_version(),
+        "page made on": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }

@@ -1,0 +1,47 @@
+"""The settings that a search has found best: a TOML file with a table for each policy."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gfn4rec.config import read_toml
+from gfn4rec.errors import UserError
+from gfn4rec.storage import write_whole
+from gfn4rec.training.config import Kind, resolve_settings
+
+Tuned: TypeAlias = dict[str, dict[str, Any]]  # changes by policy
+
+
+def write_tuned(path: Path, tuned: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write changes by policy: numbers, booleans and texts."""
+    tables = []
+    for policy, changes in tuned.items():
+        lines = [f"{_key(key)} = {_value(key, value)}\n" for key, value in changes.items()]
+        tables.append(f"[{_key(policy)}]\n{''.join(lines)}")
+    write_whole(path, "\n".join(tables))
+
+
+def read_tuned(path: Path, kind: Kind = "online") -> Tuned:
+    """Changes by policy, each of them checked against the policy's settings and the loop's."""
+    tuned = read_toml(path)
+    for policy, changes in tuned.items():
+        if not isinstance(changes, dict):
+            raise UserError(f"{path}: {policy}: write a table, [{policy}], not {changes!r}")
+        try:
+            resolve_settings(kind, policy, changes=changes)
+        except UserError as error:
+            raise UserError(f"{path}: [{policy}]: {error}") from error
+    return tuned
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
+
+
+def _value(key: str, value: Any) -> str:
+    """Of these kinds of values JSON and TOML write the same."""
+    if not isinstance(value, bool | int | float | str):
+        raise UserError(f"{key}: write a number, a boolean or a text, not {value!r}")
+    return json.dumps(value, ensure_ascii=False)

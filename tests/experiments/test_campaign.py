@@ -1,0 +1,122 @@
+"""Known tasks are found, the others done; failures and interruptions lose nothing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gfn4rec.errors import RunError
+from gfn4rec.experiments import tasks
+from gfn4rec.experiments.campaign import Interrupted, Progress, Shelf, carry_out
+from gfn4rec.experiments.engines import Tell
+from gfn4rec.experiments.outcome import Outcome
+from gfn4rec.experiments.tasks import JobTask, RulerTask
+from gfn4rec.experiments.world import World
+from tests.experiments.conftest import HereEngine, small_job
+
+
+def made_up(task: JobTask, reward: float = 1.0) -> Outcome:
+    """The outcome of a job that nobody ran."""
+    return Outcome(
+        key=task.key(),
+        job=task.job,
+        data="made up",
+        simulator="none",
+        step=12,
+        seconds=1.5,
+        figures={"greedy": {"reward": reward}},
+    )
+
+
+@pytest.fixture
+def jobs(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[JobTask]:
+    """Four jobs that end at once, with their seed as reward."""
+    made = [JobTask(small_job(seed=seed), world, tmp_path / "runs") for seed in range(4)]
+
+    def end(job: object, *_: object) -> Outcome:
+        task = next(each for each in made if each.job is job)
+        return made_up(task, task.job.settings.seed)
+
+    monkeypatch.setattr(tasks, "execute", end)
+    return made
+
+
+def test_deleted_runs_are_made_again_and_no_others(jobs: list[JobTask], tmp_path: Path, engine: HereEngine) -> None:
+    shelf = Shelf(tmp_path / "runs")
+    found = carry_out(jobs, shelf, engine)
+    assert [found[job.key()].figures["greedy"]["reward"] for job in jobs] == [0, 1, 2, 3]
+    assert engine.items == jobs
+    for job in jobs[:2]:
+        shutil.rmtree(tmp_path / "runs" / job.key())
+    engine.items.clear()
+    assert carry_out(jobs, shelf, engine) == found
+    assert engine.items == jobs[:2]
+    engine.items.clear()
+    assert carry_out(jobs, shelf, engine) == found
+    assert engine.items == []
+
+
+def test_a_job_that_two_tables_need_is_done_once(jobs: list[JobTask], tmp_path: Path, engine: HereEngine) -> None:
+    carry_out([*jobs, *jobs], Shelf(tmp_path / "runs"), engine)
+    assert engine.items == jobs
+
+
+def test_summaries_of_another_machine_are_enough(jobs: list[JobTask], tmp_path: Path, engine: HereEngine) -> None:
+    carry_out(jobs, Shelf(tmp_path / "runs", tmp_path / "summaries"), engine)
+    engine.items.clear()
+    carry_out(jobs, Shelf(tmp_path / "elsewhere", tmp_path / "summaries"), engine)
+    assert engine.items == []
+
+
+def test_failures_are_told_when_all_else_is_done(
+    jobs: list[JobTask], tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = JobTask.perform
+
+    def fail_second(task: JobTask, tell: Tell) -> Outcome | None:
+        if task == jobs[1]:
+            raise RunError("the loss is nan")
+        return good(task, tell)
+
+    monkeypatch.setattr(JobTask, "perform", fail_second)
+    shelf = Shelf(tmp_path / "runs")
+    with pytest.raises(RunError, match=r"1 of 4 runs failed.*online gfn, seed 1: the loss is nan"):
+        carry_out(jobs, shelf, engine)
+    assert [shelf.find(job) is not None for job in jobs] == [True, False, True, True]
+
+
+def test_an_interruption_keeps_what_is_done(
+    jobs: list[JobTask], tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = JobTask.perform
+    monkeypatch.setattr(JobTask, "perform", lambda task, tell: None if task == jobs[2] else good(task, tell))
+    shelf = Shelf(tmp_path / "runs")
+    with pytest.raises(Interrupted):
+        carry_out(jobs, shelf, engine)
+    assert [shelf.find(job) is not None for job in jobs] == [True, True, False, False]
+
+
+def test_progress_counts_what_is_known_and_what_is_done(
+    jobs: list[JobTask], tmp_path: Path, engine: HereEngine
+) -> None:
+    seen: list[Progress] = []
+    shelf = Shelf(tmp_path / "runs")
+    carry_out(jobs[:1], shelf, engine)
+    carry_out(jobs, shelf, engine, seen.append)
+    assert (seen[0].num_known, seen[0].num_done, seen[0].num_tasks) == (1, 0, 3)
+    ended = [(each.num_done, each.ended) for each in seen if each.ended]
+    assert ended == [(1, "online gfn, seed 1"), (2, "online gfn, seed 2"), (3, "online gfn, seed 3")]
+    assert seen[1].running == ("online gfn, seed 1",)
+    assert seen[1].seconds_left is None
+    assert seen[-1].seconds_left == 0
+    assert seen[-1].running == ()
+
+
+def test_the_ruler_is_measured_once(world: World, tmp_path: Path, engine: HereEngine) -> None:
+    task, shelf = RulerTask(small_job(), world), Shelf(tmp_path / "runs", tmp_path / "summaries")
+    found = carry_out([task], shelf, engine)[task.key()]
+    rewards = {(point["sampler"], point["temperature"]): point["reward"] for point in found}
+    assert rewards["random", None] < rewards["boltzmann", 0.01] <= rewards["greedy, slate-aware", None] + 0.05
+    engine.items.clear()
+    assert carry_out([task], Shelf(tmp_path / "elsewhere", tmp_path / "summaries"), engine)[task.key()] == found
+    assert engine.items == []

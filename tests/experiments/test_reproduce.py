@@ -1,0 +1,266 @@
+"""From a command to tables, plots and a page."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from markupsafe import escape
+
+from gfn4rec.cli import main
+from gfn4rec.experiments import engines, extra
+from gfn4rec.experiments.models import ABLATIONS, FAIR, MODELS
+from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
+from gfn4rec.experiments.published import published, published_for
+from gfn4rec.experiments.reproduce import chosen, with_published_settings
+from gfn4rec.experiments.reproductions import REPRODUCTIONS
+from gfn4rec.experiments.world import World
+from tests.conftest import Cli
+from tests.experiments.conftest import HereEngine
+from tests.training.conftest import QUICK, SMALL
+
+CHANGES = {**QUICK, **SMALL, "ranker.first_steps": 1, "num_steps": 6, "evaluate_every": 3}
+SETTINGS = [part for key, value in CHANGES.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+
+
+TINY = BUDGETS["quick"].model_copy(update={"num_batches": 2})
+
+
+def command(world: World, out: Path, *names: str) -> list[str]:
+    where = ["--data", str(world.data_path), "--simulator", str(world.simulator_path), "--out", str(out)]
+    return ["reproduce", *names, *where, "--seeds", "1", *SETTINGS]
+
+
+@pytest.fixture(scope="module")
+def report(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything, made by one process."""
+    out = tmp_path_factory.mktemp("report")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "open_engine", lambda *_: HereEngine())
+        patch.setitem(BUDGETS, "quick", TINY)
+        assert main(command(world, out, "all")) == 0
+    return out
+
+
+def test_every_table_is_there_in_three_formats(report: Path) -> None:
+    names = {path.stem for path in (report / "tables").glob("*.md")}
+    plain = {name for name, each in REPRODUCTIONS.items() if each.tables and each.is_of_paper}
+    assert names == plain
+    assert len(plain) == 12
+    assert {path.stem for path in (report / "tables").glob("*.tex")} == plain
+    text = (report / "tables" / "online.csv").read_text()
+    rows = list(csv.DictReader(io.StringIO(text.partition("\n")[2])))
+    outcome = _outcome(report, "cf", "online")
+    (reward,) = [row["mean"] for row in rows if row["row"] == "CF" and row["column"] == "Average reward"]
+    assert float(reward) == pytest.approx(outcome["figures"]["greedy"]["reward"], rel=1e-4)
+    assert "6 steps; 1 seed." in (report / "tables" / "online.md").read_text()
+
+
+def _outcome(report: Path, policy: str, kind: str) -> dict[str, dict[str, dict[str, float]]]:
+    found = [json.loads(path.read_text()) for path in (report / "runs").glob("*/outcome.json")]
+    (one,) = [
+        each for each in found if (each["job"]["settings"]["policy"], each["job"]["settings"]["kind"]) == (policy, kind)
+    ]
+    assert isinstance(one, dict)
+    return one
+
+
+def test_plots_and_the_page_are_there(report: Path) -> None:
+    assert {path.name for path in (report / "plots").iterdir()} == {
+        "frontier.png",
+        "curves.png",
+        "b_f-plot.png",
+        "b_r-plot.png",
+        "b_z-plot.png",
+    }
+    page = (report / "index.html").read_text()
+    for each in (REPRODUCTIONS[name] for name in chosen(["all"])):
+        assert f">{escape(each.title)}</h2>" in page
+    assert "A few slates" in page
+    assert "Quick budget" in page
+    start = page.index("<svg")
+    ElementTree.fromstring(page[start : page.index("</svg>", start) + 6])
+    readme = (report / "README.md").read_text()
+    assert "![Reward against coverage](plots/frontier.png)" in readme
+
+
+def test_each_run_is_made_once(report: Path) -> None:
+    needs = {need for name in chosen(["all"]) for need in REPRODUCTIONS[name].needs}
+    # b_z = 1 of one sweep is b_r = 0.5 of another.
+    assert len(list((report / "runs").glob("*/outcome.json"))) == len(needs) - 1
+    assert len(list((report / "runs").glob("ruler-*.json"))) == 1
+
+
+def test_runs_are_listed(report: Path) -> None:
+    with (report / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    (row,) = [row for row in rows if (row["kind"], row["model"]) == ("online", "CF")]
+    found = _outcome(report, "cf", "online")
+    assert json.loads((report / row["run"] / "outcome.json").read_text()) == found
+    assert float(row["reward"]) == pytest.approx(found["figures"]["greedy"]["reward"], abs=1e-4)
+    assert row["seed"] == "0"
+
+
+def test_what_is_not_installed_is_told(
+    data_folder: Path, tmp_path: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda name: None if name == "scipy" else object())
+    told = fails("reproduce", "data", "--data", data_folder, "--out", tmp_path / "report")
+    assert told == "gfn4rec: scipy is not installed; get it with: pip install 'gfn4rec[experiments]'\n"
+
+
+def test_deleted_runs_are_redone_by_the_same_command(
+    world: World, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: HereEngine
+) -> None:
+    shutil.copytree(report, tmp_path / "report")
+    runs = sorted((tmp_path / "report" / "runs").glob("*/outcome.json"))
+    needed = {path.parent.name for path in runs if json.loads(path.read_text())["job"]["settings"]["policy"] == "cf"}
+    assert len(needed) == 2
+    for name in needed:
+        shutil.rmtree(tmp_path / "report" / "runs" / name)
+    monkeypatch.setattr(engines, "open_engine", lambda *_: engine)
+    monkeypatch.setitem(BUDGETS, "quick", TINY)
+    before = (report / "tables" / "transfer.md").read_text()
+    assert main(command(world, tmp_path / "report", "transfer")) == 0
+    assert {task.key() for task in engine.items} == needed
+    assert (tmp_path / "report" / "tables" / "transfer.md").read_text() == before
+
+
+def test_processes_of_this_machine_find_the_same(
+    world: World, report: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUDGETS, "quick", TINY)
+    result = cli(*command(world, tmp_path / "own", "balance"), "--workers", "2", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["tables"] == ["balance"]
+    assert (tmp_path / "own" / "tables" / "balance.csv").read_text() == (report / "tables" / "balance.csv").read_text()
+    assert "2 of 2 done" in result.err
+
+
+def test_the_data_table_needs_no_users(data_folder: Path, tmp_path: Path, cli: Cli) -> None:
+    result = cli("reproduce", "data", "--data", data_folder, "--out", tmp_path / "report")
+    assert result.code == 0
+    assert "synthetic-tiny" in result.out
+    assert not (tmp_path / "report" / "simulator").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["onlin"], "no table 'onlin'; did you mean 'online'?"),
+        (["online", "--budget", "papr"], "no budget 'papr'; did you mean 'paper'?"),
+        (["online", "--set", "b_ff=1"], "unknown key 'b_ff'; did you mean 'b_f'?"),
+        (["online", "--engine", "rai"], "choose local or ray"),
+        (["online", "--tuned", "nowhere.toml"], "nowhere.toml: no such file"),
+        (["online", "--simulator", "nowhere"], "nowhere: not a simulator"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    data_folder: Path, tmp_path: Path, fails: Callable[..., str], arguments: list[str], message: str
+) -> None:
+    assert message in fails("reproduce", *arguments, "--data", data_folder, "--out", tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_names_come_in_their_order() -> None:
+    assert chosen(["claims", "data"]) == ["data", "claims"]
+    studies = ["objectives", "frontier", "ablations"]
+    assert chosen(["all"]) == [name for name in REPRODUCTIONS if name not in studies]
+    assert chosen(["studies"]) == studies
+    assert chosen(["studies", "all"]) == list(REPRODUCTIONS)
+
+
+def test_the_paper_budget_is_the_papers_protocol() -> None:
+    (job, *others) = Protocol(BUDGETS["paper"]).jobs(("online", "PRM"))
+    assert len(others) == 4
+    training = job.settings.training
+    assert (training["num_steps"], training["learning_batch"], training["warmup_steps"]) == (5000, 128, 100)
+    assert (training["schedule"], training["buffer_size"], training["newest_share"]) == ("constant", 50_000, 0.5)
+    assert job.num_batches == 100
+    assert [each.settings.seed for each in others] == [1, 2, 3, 4]
+    assert Protocol(BUDGETS["paper"]).jobs(("offline", "PRM"))[0].settings.training["num_steps"] == 10_000
+
+
+def test_sweeps_fix_the_other_settings() -> None:
+    tuned = Protocol(BUDGETS["paper"], tuned={"gfn": {"b_r": 0.05, "b_f": 0.05, "b_z": 2.0, "weight_decay": 0.1}})
+    found = tuned.jobs(("online", "b_f = 0.3"))[0].settings
+    assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 0.3, "b_r": 0.5, "b_z": 1.0}
+    assert found.training["weight_decay"] == 0.1
+    found = tuned.jobs(("online", "b_r = 0.7"))[0].settings
+    assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 1.0, "b_r": 0.7, "b_z": 1.0}
+
+
+def test_the_rival_learns_as_the_energy_flow_does() -> None:
+    protocol = Protocol(BUDGETS["paper"])
+    ours, rival = (protocol.jobs(("online", name))[0].settings.training for name in ("Energy flow", "Boltzmann CF"))
+    assert ours == rival
+    assert Protocol(BUDGETS["paper"], tuned={"boltzmann-cf": {"learning_rate": 0.007}}).jobs(
+        ("online", "Boltzmann CF")
+    )[0].settings.training == {**ours, "learning_rate": 0.007}
+
+
+def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
+    protocol = Protocol(BUDGETS["paper"])
+    ours = protocol.jobs(("online", FAIR["Energy flow"]))[0].settings
+    assert ours.training["num_steps"] == 1000
+    for fair in FAIR.values():
+        assert protocol.jobs(("online", fair))[0].settings.training == ours.training
+    for name, changes in ABLATIONS.items():
+        found = protocol.jobs(("online", name))[0].settings
+        merged = {**found.training, **found.policy_settings}
+        expected = {**ours.training, **ours.policy_settings, **changes}
+        assert merged == expected
+        assert merged != {**ours.training, **ours.policy_settings}
+
+
+def test_changes_go_to_the_models_that_have_them() -> None:
+    protocol = read_protocol("quick", 1, None, ["b_f=0.25", "num_users=16", "encoder.dim=16"])
+    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_f"] == 0.25
+    found = protocol.jobs(("offline", "CF"))[0].settings
+    assert "b_f" not in found.policy_settings
+    assert found.policy_settings["encoder"]["dim"] == 16
+    assert found.users.num_users == 16
+
+
+def test_all_models_can_be_asked_for() -> None:
+    protocol = Protocol(BUDGETS["quick"])
+    for model in MODELS:
+        assert protocol.jobs(("online", model))
+    for each in REPRODUCTIONS.values():
+        assert all(need[1] in MODELS for need in each.needs)
+
+
+def test_published_figures() -> None:
+    """Sums of the printed columns, added by hand."""
+    movies = published_for("ml-1m")
+    videos = published_for("kuairand-1k")
+    assert movies is not None
+    assert videos is not None
+    assert sum(row["reward"] for row in movies.online.values()) == pytest.approx(9.388)
+    assert sum(row["coverage"] for row in movies.online.values()) == pytest.approx(398.383)
+    assert sum(row["reward"] for row in videos.online.values()) == pytest.approx(11.128)
+    assert sum(row["ild"] for row in videos.online.values()) == pytest.approx(2.757)
+    assert sum(row["reward"] for row in movies.offline.values()) == pytest.approx(7.486)
+    assert sum(row["test_r_mrr"] for row in videos.offline.values()) == pytest.approx(0.2090)
+    assert sum(row["reward"] for row in videos.sensitivity["b_f"].values()) == pytest.approx(11.744)
+    assert sum(row["reward"] for row in videos.sensitivity["b_r"].values()) == pytest.approx(11.950)
+    assert published_for("own log") is None
+    assert {each.name for each in published()} == {"ML1M", "KR1K"}
+
+
+def test_gfn_gets_the_papers_settings_unless_others_were_found(world: World) -> None:
+    protocol = Protocol(BUDGETS["quick"])
+    assert with_published_settings(protocol, world) == protocol  # the paper does not have this data set
+
+    class Movies:
+        class data:  # noqa: N801
+            name = "ml-1m"
+
+    changed = with_published_settings(protocol, Movies())  # type: ignore[arg-type]
+    assert changed.tuned == {"gfn": {"b_r": 0.3, "b_f": 0.5, "b_z": 1.0}}
+    tuned = Protocol(BUDGETS["quick"], tuned={"gfn": {"b_r": 0.7}})
+    assert with_published_settings(tuned, Movies()) == tuned  # type: ignore[arg-type]

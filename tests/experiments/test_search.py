@@ -1,0 +1,283 @@
+"""Searches over rewards that are written down."""
+
+import math
+import statistics
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from gfn4rec.errors import RunError, UserError
+from gfn4rec.experiments import attempt
+from gfn4rec.experiments.campaign import Interrupted
+from gfn4rec.experiments.job import Job
+from gfn4rec.experiments.outcome import Outcome
+from gfn4rec.experiments.search import Best, SearchConfig, Strategy, search, search_all
+from gfn4rec.experiments.spaces import Point, grid_of, points_of
+from gfn4rec.experiments.trials import open_storage
+from gfn4rec.experiments.tuned import read_tuned
+from gfn4rec.experiments.world import World
+from tests.experiments.conftest import HereEngine
+
+START: Point = {"learning_rate": 1e-3, "weight_decay": 0.0, "b_r": 0.3, "b_f": 0.5, "b_z": 1.0}
+OPTIMUM: Point = {"learning_rate": 1e-4, "weight_decay": 1e-5, "b_r": 1.0, "b_f": 1.5, "b_z": 0.5}
+CF_OPTIMUM: Point = {"learning_rate": 1e-4, "weight_decay": 1e-5}
+
+
+class Nowhere(World):
+    """A world that nobody enters."""
+
+    @cached_property
+    def identity(self) -> str:
+        return "nowhere"
+
+
+def point_of(job: Job) -> Point:
+    settings = {**job.settings.training, **job.settings.policy_settings}
+    return {key: settings[key] for key in grid_of(job.settings.policy)}
+
+
+def nearness(optimum: Point) -> Callable[[Point], float]:
+    """A reward that falls with the distance of each setting from its best value."""
+
+    def reward(point: Point) -> float:
+        return -sum(abs(math.log10((point[key] + 1e-6) / (optimum[key] + 1e-6))) for key in optimum)
+
+    return reward
+
+
+class Trainer:
+    """Stands for `execute`: shows the reward of its settings at every step, and remembers what it was asked."""
+
+    def __init__(self, reward: Callable[[Point], float]) -> None:
+        self.reward = reward
+        self.asked: list[Point] = []
+        self.last_step: list[int] = []
+        self.ends_at: int | None = None
+
+    def __call__(self, job: Job, world: World, runs: Path, _: str, report: Any) -> Outcome | None:
+        point = point_of(job)
+        self.asked.append(point)
+        self.last_step.append(0)
+        directory = runs / job.key(world)
+        directory.mkdir(parents=True, exist_ok=True)
+        num_steps = job.settings.training["num_steps"]
+        for step in range(1, num_steps + 1):
+            self.last_step[-1] = step
+            report(step, {"reward": self.reward(point)} if job.settings.kind == "online" else {"loss": 1.0})
+            if len(self.asked) == self.ends_at and step == num_steps // 2:
+                raise KeyboardInterrupt
+        figures = {"greedy": {"expected_reward": self.reward(point)}}
+        return Outcome(key=directory.name, job=job, data="", simulator="", step=num_steps, seconds=0.0, figures=figures)
+
+
+Searcher = Callable[..., Best]
+
+
+@pytest.fixture
+def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searcher:
+    """A search of the gfn policy in a world where a trainer stands for training."""
+
+    def run(trainer: Trainer, policy: str = "gfn", out: str = "out", **values: Any) -> Best:
+        monkeypatch.setattr(attempt, "execute", trainer)
+        config = SearchConfig.parse({"num_steps": 4, **values}, "search")
+        return search(policy, config, Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path / out)
+
+    return run
+
+
+def all_different(points: list[Point]) -> bool:
+    return len({tuple(point.values()) for point in points}) == len(points)
+
+
+def test_line_search_finds_the_best_value_of_each_setting(searcher: Searcher) -> None:
+    trainer = Trainer(nearness(OPTIMUM))
+    best = searcher(trainer, num_trials=100)
+    assert best.changes == OPTIMUM
+    assert best.value == 0
+    assert trainer.asked[0] == START
+    # 1 + 2 + 2 + 3 + 4 + 3 in the first round; in the second the last line is known.
+    assert len(trainer.asked) == len(best.trials) == 15 + 11
+    assert all_different(trainer.asked)
+    assert [trial.value for trial in best.trials] == sorted((each.value or 0 for each in best.trials), reverse=True)
+
+
+def test_line_search_ends_with_a_round_that_changes_nothing(searcher: Searcher) -> None:
+    trainer = Trainer(nearness(START))
+    best = searcher(trainer, num_trials=100)
+    assert best.changes == START
+    assert len(trainer.asked) == 15
+    for point in trainer.asked:
+        assert sum(point[key] != START[key] for key in START) <= 1
+
+
+def test_line_search_takes_the_best_of_the_trials_it_has(searcher: Searcher) -> None:
+    trainer = Trainer(nearness(OPTIMUM))
+    best = searcher(trainer, num_trials=4)
+    assert [point["learning_rate"] for point in trainer.asked] == [1e-3, 1e-4, 1e-5, 1e-4]
+    assert best.changes == {**START, "learning_rate": 1e-4, "weight_decay": 1e-4}
+    assert len(best.trials) == 4
+
+
+def test_grid_search_tries_all(searcher: Searcher) -> None:
+    few, all_, other = (Trainer(lambda point: point["learning_rate"]) for _ in range(3))
+    best = searcher(few, "cf", strategy="grid", num_trials=5)
+    assert len(few.asked) == len(best.trials) == 5
+    best = searcher(all_, "cf", strategy="grid", num_trials=100)  # goes on
+    assert len(all_.asked) == 4
+    asked = few.asked + all_.asked
+    assert len(best.trials) == 9
+    assert all_different(asked)
+    assert all(point in asked for point in points_of(grid_of("cf")))
+    assert asked != points_of(grid_of("cf"))
+    searcher(other, "cf", strategy="grid", num_trials=5, seed=1)
+    assert other.asked != few.asked
+
+
+def test_with_fewer_trials_the_first_count(searcher: Searcher) -> None:
+    trainer = Trainer(nearness({"learning_rate": 1e-5, "weight_decay": 1e-4}))
+    many = searcher(trainer, "cf", strategy="grid", num_trials=9)
+    few = searcher(trainer, "cf", strategy="grid", num_trials=3)
+    assert len(trainer.asked) == 9
+    assert [trial.number for trial in sorted(few.trials, key=lambda each: each.number)] == [0, 1, 2]
+    assert few.value == max(trial.value or -9 for trial in many.trials if trial.number < 3)
+
+
+def test_tpe_searches_between_the_values_and_gives_up_the_hopeless(searcher: Searcher, tmp_path: Path) -> None:
+    trainer = Trainer(nearness(CF_OPTIMUM))
+    best = searcher(trainer, "cf", strategy="tpe", num_trials=12, seed=3)
+    assert len(trainer.asked) == len(best.trials) == 12
+    assert trainer.asked[0] == {"learning_rate": 1e-3, "weight_decay": 0.0}
+    assert best.value > trainer.reward(trainer.asked[0])
+    rates = [point["learning_rate"] for point in trainer.asked]
+    assert all(1e-5 <= rate <= 1e-3 for rate in rates)
+    assert len(set(rates)) == 12
+    assert {point["weight_decay"] for point in trainer.asked} <= {1e-4, 1e-5, 0.0}
+
+    trials = sorted(best.trials, key=lambda each: each.number)
+    pruned = [trial for trial in trials if trial.state == "pruned"]
+    assert pruned
+    for trial, point, last_step in zip(trials, trainer.asked, trainer.last_step, strict=True):
+        done = [each.value or 0 for each in trials[: trial.number] if each.state == "done"]
+        is_hopeless = len(done) >= 5 and trainer.reward(point) < statistics.median(done)
+        assert (trial.state == "pruned") == is_hopeless
+        assert last_step == (1 if is_hopeless else 4)  # a quarter of the steps is given to all
+        assert (trial.value is None) == is_hopeless
+    runs = list((tmp_path / "out" / "runs").iterdir())
+    assert len(runs) == 12 - len(pruned)
+    assert all((run / "outcome.json").is_file() for run in runs)
+
+
+def test_nothing_is_given_up_offline(searcher: Searcher) -> None:
+    trainer = Trainer(nearness(CF_OPTIMUM))
+    best = searcher(trainer, "cf", strategy="tpe", num_trials=7, kind="offline", seed=3)
+    assert {trial.state for trial in best.trials} == {"done"}
+
+
+@pytest.mark.parametrize("strategy", ["line", "grid", "tpe"])
+def test_an_interrupted_search_goes_on(searcher: Searcher, strategy: Strategy) -> None:
+    values = {"policy": "cf", "strategy": strategy, "num_trials": 7}
+    whole, first, second, third = (Trainer(nearness(CF_OPTIMUM)) for _ in range(4))
+    expected = searcher(whole, out="whole", **values)
+    first.ends_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        searcher(first, **values)
+    best = searcher(second, **values)
+    assert first.asked == whole.asked[:5]
+    assert second.asked == whole.asked[4:]  # the one that was running, and the missing ones
+    assert best == expected
+    assert searcher(third, **values) == expected
+    assert not third.asked
+
+
+def test_a_trial_without_settings_is_none(searcher: Searcher, tmp_path: Path) -> None:
+    trainer = Trainer(nearness(CF_OPTIMUM))
+    searcher(trainer, "cf", strategy="tpe", num_trials=3)
+    with open_storage(f"sqlite:///{tmp_path / 'out' / 'trials.db'}") as storage:
+        (name,) = optuna.get_all_study_names(storage)
+        optuna.load_study(study_name=name, storage=storage).ask()  # and killed before it suggests
+    best = searcher(trainer, "cf", strategy="tpe", num_trials=5)
+    assert len(trainer.asked) == len(best.trials) == 5
+    assert sorted(trial.number for trial in best.trials) == [0, 1, 2, 4, 5]
+    assert {trial.state for trial in best.trials} == {"done"}
+
+
+def test_whoever_works_may_be_asked_to_end(searcher: Searcher) -> None:
+    trainer = Trainer(nearness(OPTIMUM))
+    with pytest.raises(Interrupted):
+        searcher(lambda *_: None, num_trials=3)
+    assert len(searcher(trainer, num_trials=3).trials) == 3
+    assert trainer.asked[0] == START
+
+
+def test_a_failed_trial_does_not_end_the_search(searcher: Searcher) -> None:
+    def reward(point: Point) -> float:
+        if point["learning_rate"] == 1e-3:
+            raise RunError("the loss is nan; lower learning_rate")
+        return nearness(CF_OPTIMUM)(point)
+
+    best = searcher(Trainer(reward), "cf", num_trials=100)
+    assert best.changes == CF_OPTIMUM
+    failed = [trial for trial in best.trials if trial.state == "failed"]
+    assert [trial.failure for trial in failed] == ["the loss is nan; lower learning_rate"] * 2  # one in each round
+    assert {trial.point["learning_rate"] for trial in failed} == {1e-3}
+    assert best.trials[-2:] == tuple(failed)
+
+
+def test_if_all_trials_fail_the_search_does_and_may_be_repeated(searcher: Searcher) -> None:
+    def fail(point: Point) -> float:
+        raise UserError(f"no users for {point['learning_rate']}")
+
+    with pytest.raises(UserError, match="policy cf: all trials failed, the first one because: no users for 0.001"):
+        searcher(Trainer(fail), "cf")
+    assert searcher(Trainer(lambda _: 1.0), "cf", num_trials=3).value == 1.0
+
+
+def test_what_another_search_has_run_is_not_run_again(searcher: Searcher) -> None:
+    line, grid = Trainer(nearness(CF_OPTIMUM)), Trainer(nearness(CF_OPTIMUM))
+    found = searcher(line, "cf", num_trials=100)
+    best = searcher(grid, "cf", strategy="grid", num_trials=100)
+    assert len(line.asked) == len(found.trials) == 5 + 2
+    assert len(grid.asked) == 9 - len(line.asked)
+    assert len(best.trials) == 9
+    assert all_different(line.asked + grid.asked)
+    assert best.changes == found.changes == CF_OPTIMUM
+
+
+def test_another_search_is_another_study(searcher: Searcher) -> None:
+    trainer = Trainer(nearness(OPTIMUM))
+    for values in ({}, {"seed": 1}, {"num_steps": 20}, {"changes": {"b_f": 0.1}}, {"num_batches": 3}):
+        before = len(trainer.asked)
+        assert len(searcher(trainer, num_trials=2, **values).trials) == 2
+        assert len(trainer.asked) == before + 2
+    assert trainer.asked[6]["b_f"] == 0.1
+
+
+def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Trainer(lambda point: point["learning_rate"])
+    monkeypatch.setattr(attempt, "execute", trainer)
+    told: list[tuple[str, int, int]] = []
+    config = SearchConfig(strategy="tpe", num_trials=3, num_steps=2)
+    where = (config, Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path / "out")
+    found = search_all(["cf", "prm", "gfn"], *where, report=lambda *parts: told.append(parts))
+    assert [len(best.trials) for best in found] == [3, 3, 3]
+    assert len(trainer.asked) == 9
+    assert read_tuned(tmp_path / "out" / "tuned.toml") == {best.policy: best.changes for best in found}
+    assert told[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 300, 300)
+    assert [done for _, done, _ in told] == [0, 100, 100, 200, 200, 300] * 3
+
+    search_all(["list-cvae"], *where)
+    assert list(read_tuned(tmp_path / "out" / "tuned.toml")) == ["cf", "prm", "gfn", "list-cvae"]
+    with pytest.raises(UserError, match="policy random has nothing to learn"):
+        search_all(["rerank-cf", "random"], *where)
+    assert len(trainer.asked) == 12  # a mistake is told before anything is tried
+
+
+def test_a_database_that_is_none(tmp_path: Path) -> None:
+    where = (SearchConfig(), Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path)
+    for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials"):
+        with pytest.raises(UserError, match="--storage: the database cannot be opened"):
+            search("cf", *where, storage=url)

@@ -1,0 +1,41 @@
+"""The file of the settings that a search has found best."""
+
+from pathlib import Path
+
+import pytest
+
+from gfn4rec.errors import UserError
+from gfn4rec.experiments.tuned import Tuned, read_tuned, write_tuned
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    found: Tuned = {
+        "gfn": {"b_r": 0.3, "learning_rate": 1e-05, "encoder.dim": 8, "learn_scale": True, "objective": "db"},
+        "list-cvae": {"beta": 0.001},
+    }
+    write_tuned(tmp_path / "tuned.toml", found)
+    assert read_tuned(tmp_path / "tuned.toml") == found
+    assert (tmp_path / "tuned.toml").read_text(encoding="utf-8").startswith("[gfn]\nb_r = 0.3\nlearning_rate = 1e-05\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[gfm]\nb_r = 0.3\n", "[gfm]: no policy 'gfm'; did you mean 'gfn'?"),
+        ("[gfn]\nb_q = 0.3\n", "[gfn]: settings: unknown key 'b_q'; did you mean 'b_z'?"),
+        ("[gfn]\nb_r = -1\n", "b_r: Input should be greater than 0, got -1"),
+        ("gfn = 3\n", "gfn: write a table, [gfn], not 3"),
+        ("[gfn\n", "not valid TOML"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, text: str, line: str) -> None:
+    (tmp_path / "tuned.toml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_tuned(tmp_path / "tuned.toml")
+    assert str(caught.value).startswith(str(tmp_path / "tuned.toml"))
+    assert line in str(caught.value)
+
+
+def test_only_plain_values_are_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="hidden_dims: write a number, a boolean or a text, not \\[32\\]"):
+        write_tuned(tmp_path / "tuned.toml", {"gfn": {"hidden_dims": [32]}})
