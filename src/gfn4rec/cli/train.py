@@ -19,7 +19,11 @@ PolicyOption = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings as TOML: policy, [settings], [training], [users]."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings as TOML: `policy`, `seed`, and the tables `settings`, `training`, `users`.",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be repeated.")
