@@ -12,12 +12,14 @@ import pytest
 from markupsafe import escape
 
 from gfn4rec.cli import main
-from gfn4rec.experiments import engines, extra
+from gfn4rec.experiments import engines, extra, tuning
 from gfn4rec.experiments.models import ABLATIONS, FAIR, MODELS
 from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
 from gfn4rec.experiments.published import published, published_for
-from gfn4rec.experiments.reproduce import chosen, with_published_settings
+from gfn4rec.experiments.reproduce import chosen, needs_of, with_published_settings
 from gfn4rec.experiments.reproductions import REPRODUCTIONS
+from gfn4rec.experiments.search import Best, SearchConfig
+from gfn4rec.experiments.tuned import read_tuned
 from gfn4rec.experiments.world import World
 from tests.conftest import Cli
 from tests.experiments.conftest import HereEngine
@@ -55,7 +57,7 @@ def test_every_table_is_there_in_three_formats(report: Path) -> None:
     text = (report / "tables" / "online.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(text.partition("\n")[2])))
     outcome = _outcome(report, "cf", "online")
-    (reward,) = [row["mean"] for row in rows if row["row"] == "CF" and row["column"] == "Average reward"]
+    (reward,) = [row["mean"] for row in rows if row["row"] == "CF" and row["column"] == "reward"]
     assert float(reward) == pytest.approx(outcome["figures"]["greedy"]["reward"], rel=1e-4)
     assert "6 steps; 1 seed." in (report / "tables" / "online.md").read_text()
 
@@ -156,6 +158,7 @@ def test_the_data_table_needs_no_users(data_folder: Path, tmp_path: Path, cli: C
         (["online", "--set", "b_ff=1"], "unknown key 'b_ff'; did you mean 'b_f'?"),
         (["online", "--engine", "rai"], "choose local or ray"),
         (["online", "--tuned", "nowhere.toml"], "nowhere.toml: no such file"),
+        (["online", "--tuned", "x.toml", "--trials", "2"], "give one of them"),
         (["online", "--simulator", "nowhere"], "nowhere: not a simulator"),
     ],
 )
@@ -186,7 +189,9 @@ def test_the_paper_budget_is_the_papers_protocol() -> None:
 
 
 def test_sweeps_fix_the_other_settings() -> None:
-    tuned = Protocol(BUDGETS["paper"], tuned={"gfn": {"b_r": 0.05, "b_f": 0.05, "b_z": 2.0, "weight_decay": 0.1}})
+    tuned = Protocol(
+        BUDGETS["paper"], tuned={"online": {"gfn": {"b_r": 0.05, "b_f": 0.05, "b_z": 2.0, "weight_decay": 0.1}}}
+    )
     found = tuned.jobs(("online", "b_f = 0.3"))[0].settings
     assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 0.3, "b_r": 0.5, "b_z": 1.0}
     assert found.training["weight_decay"] == 0.1
@@ -198,7 +203,7 @@ def test_the_rival_learns_as_the_energy_flow_does() -> None:
     protocol = Protocol(BUDGETS["paper"])
     ours, rival = (protocol.jobs(("online", name))[0].settings.training for name in ("Energy flow", "Boltzmann CF"))
     assert ours == rival
-    assert Protocol(BUDGETS["paper"], tuned={"boltzmann-cf": {"learning_rate": 0.007}}).jobs(
+    assert Protocol(BUDGETS["paper"], tuned={"online": {"boltzmann-cf": {"learning_rate": 0.007}}}).jobs(
         ("online", "Boltzmann CF")
     )[0].settings.training == {**ours, "learning_rate": 0.007}
 
@@ -215,6 +220,34 @@ def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
         expected = {**ours.training, **ours.policy_settings, **changes}
         assert merged == expected
         assert merged != {**ours.training, **ours.policy_settings}
+
+
+def test_a_search_first_gives_each_policy_the_same_trials(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[tuple[str, SearchConfig]] = []
+
+    def search(policy: str, config: SearchConfig, *_: object, **__: object) -> Best:
+        searched.append((policy, config))
+        return Best(policy, {"learning_rate": 0.5 if config.kind == "online" else 0.25}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    needs = needs_of(["online", "balance", "b_f", "frontier"])
+    protocol = tuning.tune(Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, world, engine, tmp_path)
+    online = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
+    assert [(policy, config.kind) for policy, config in searched] == [
+        *((each, "online") for each in online),
+        ("gfn", "offline"),
+    ]
+    assert {(config.num_trials, config.num_steps, config.changes["num_users"]) for _, config in searched} == {
+        (7, 1000, 16)
+    }
+    rival = searched[4][1].changes
+    assert rival["learning_batch"] == 512
+    assert "learning_rate" not in rival
+    assert protocol.jobs(("online", "CF"))[0].settings.training["learning_rate"] == 0.5
+    assert protocol.jobs(("offline", "GFN4Rec (DB)"))[0].settings.training["learning_rate"] == 0.25
+    assert read_tuned(tmp_path / "tuned-online.toml")["prm"] == {"learning_rate": 0.5}
 
 
 def test_changes_go_to_the_models_that_have_them() -> None:
@@ -261,6 +294,10 @@ def test_gfn_gets_the_papers_settings_unless_others_were_found(world: World) -> 
             name = "ml-1m"
 
     changed = with_published_settings(protocol, Movies())  # type: ignore[arg-type]
-    assert changed.tuned == {"gfn": {"b_r": 0.3, "b_f": 0.5, "b_z": 1.0}}
-    tuned = Protocol(BUDGETS["quick"], tuned={"gfn": {"b_r": 0.7}})
-    assert with_published_settings(tuned, Movies()) == tuned  # type: ignore[arg-type]
+    of_paper = {"b_r": 0.3, "b_f": 0.5, "b_z": 1.0}
+    assert changed.tuned == {"online": {"gfn": of_paper}, "offline": {"gfn": of_paper}}
+    tuned = Protocol(BUDGETS["quick"], tuned={"online": {"gfn": {"b_r": 0.7}, "cf": {"learning_rate": 0.1}}})
+    assert with_published_settings(tuned, Movies()).tuned == {  # type: ignore[arg-type]
+        "online": {"gfn": {"b_r": 0.7}, "cf": {"learning_rate": 0.1}},
+        "offline": {"gfn": of_paper},
+    }

@@ -8,6 +8,7 @@ import typer
 from gfn4rec.cli.compute import DeviceOption, choose_device
 from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
 from gfn4rec.cli.train import INTERRUPTED
+from gfn4rec.errors import UserError
 
 if TYPE_CHECKING:
     from gfn4rec.cli.output import Work
@@ -35,6 +36,9 @@ def reproduce_command(
     tuned: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings by policy, as `gfn4rec search` writes them.")
     ] = None,
+    trials: Annotated[
+        int, typer.Option(min=0, help="Search the settings of each model first, with so many trials.")
+    ] = 0,
     summaries: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Outcomes of runs made elsewhere; new ones are added.")
     ] = None,
@@ -58,19 +62,25 @@ def reproduce_command(
     from gfn4rec.experiments.campaign import Interrupted
     from gfn4rec.experiments.engines import open_engine
     from gfn4rec.experiments.protocol import read_protocol
-    from gfn4rec.experiments.reproduce import needs_users, reproduce
+    from gfn4rec.experiments.reproduce import needs_of, reproduce
+    from gfn4rec.experiments.tuning import tune
     from gfn4rec.experiments.world import World
 
-    is_simulated = needs_users(names)
+    if tuned is not None and trials:
+        raise UserError("--tuned and --trials: settings are either known or searched; give one of them")
+    needs = needs_of(names)
     protocol = read_protocol(budget, seeds, tuned, changes or ())
     how = open_engine(engine, workers, address)
     choose_device(device, None)
     with working(f"opening {data}") as work:
         try:
             users = simulator
-            if users is None and is_simulated:
+            if users is None and needs:
                 users = _train_users(data, target / "simulator", device, work)
-            made = reproduce(names, World(data, users), protocol, target, how, summaries, device, _watch(work))
+            world = World(data, users)
+            if trials:
+                protocol = tune(protocol, needs, trials, world, how, target / "search", device, work.advance)
+            made = reproduce(names, world, protocol, target, how, summaries, device, _watch(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")
             return INTERRUPTED

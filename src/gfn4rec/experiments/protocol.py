@@ -29,6 +29,8 @@ class Budget(StrictConfig):
     """Of each model of the tables that compare models."""
     num_sensitivity_seeds: int = Field(ge=1)
     """Of each value of b_f, b_r and b_z, and of each model of a study."""
+    trial_steps: int = Field(ge=1)
+    """Of each trial of a search that comes first."""
     num_batches: int = Field(ge=1)
     """Of each measurement in the simulator."""
     look_every: int = Field(ge=1)
@@ -46,6 +48,7 @@ BUDGETS: Final = {
         warmup_steps=20,
         offline_steps=400,
         study_steps=200,
+        trial_steps=100,
         num_seeds=2,
         num_sensitivity_seeds=1,
         num_batches=20,
@@ -58,6 +61,7 @@ BUDGETS: Final = {
         online_steps=5000,
         offline_steps=10_000,
         study_steps=1000,
+        trial_steps=1000,
         num_seeds=5,
         num_sensitivity_seeds=3,
         num_batches=100,
@@ -78,8 +82,8 @@ class Protocol:
     budget: Budget
     num_seeds: int | None = None
     """In place of the budget's."""
-    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings by policy, as a search has found them."""
+    tuned: Mapping[Kind, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Settings by how a policy learns and by its name, as a search has found them."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings of all runs; a policy takes those it has."""
     temperatures: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -92,12 +96,12 @@ class Protocol:
         seeds = self.num_seeds or (budget.num_sensitivity_seeds if is_closer_look else budget.num_seeds)
         wanted = {
             **model.defaults,
-            **self.tuned.get(model.policy, {}),
+            **self.tuned.get(kind, {}).get(model.policy, {}),
             **model.fixed,
             **self._training(kind, model),
             **self.changes,
         }
-        changes = {key: value for key, value in wanted.items() if _has(kind, model.policy, key)}
+        changes = {key: value for key, value in wanted.items() if has_setting(kind, model.policy, key)}
         return tuple(
             Job(
                 settings=resolve_settings(kind, model.policy, changes=changes, seed=seed),
@@ -120,7 +124,7 @@ class Protocol:
         }
 
 
-def _has(kind: Kind, policy: str, key: str) -> bool:
+def has_setting(kind: Kind, policy: str, key: str) -> bool:
     """Whether a policy, its loop or its users have a setting."""
     tables = table_configs(kind, policy)
     inner = key.partition(".")[2] if key.partition(".")[0] in tables else key
@@ -136,6 +140,7 @@ def read_protocol(
     named = dict(parse_change(text) for text in changes)
     policies = dict.fromkeys(model.policy for model in MODELS.values())
     for key, value in named.items():
-        if not any(_has(kind, policy, key) for kind in KINDS for policy in policies):
+        if not any(has_setting(kind, policy, key) for kind in KINDS for policy in policies):
             resolve_settings("online", "gfn", changes={key: value})  # tells what is wrong with it
-    return Protocol(BUDGETS[budget], num_seeds, read_tuned(tuned) if tuned else {}, named)
+    found = read_tuned(tuned) if tuned else {}
+    return Protocol(BUDGETS[budget], num_seeds, dict.fromkeys(KINDS, found), named)

@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from gfn4rec.experiments.comparisons import ONLINE_LINES
 from gfn4rec.experiments.engines import Engine
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.outcome import GREEDY, Outcome
-from gfn4rec.experiments.protocol import Need, Protocol
+from gfn4rec.experiments.protocol import KINDS, Need, Protocol
 from gfn4rec.experiments.published import published_for
 from gfn4rec.experiments.report import Plot, Report, Section, Slates, render_report
 from gfn4rec.experiments.reproductions import REPRODUCTIONS, Reproduction
@@ -50,9 +50,9 @@ def chosen(names: Sequence[str]) -> list[str]:
     ]
 
 
-def needs_users(names: Sequence[str]) -> bool:
-    """Whether any of them is about more than the log."""
-    return any(REPRODUCTIONS[name].needs for name in chosen(names))
+def needs_of(names: Sequence[str]) -> list[Need]:
+    """The models that they compare; none if they are about the log alone."""
+    return list(dict.fromkeys(need for name in chosen(names) for need in REPRODUCTIONS[name].needs))
 
 
 def reproduce(
@@ -68,8 +68,9 @@ def reproduce(
     """Do the runs that are not known yet, then write tables, plots and the page."""
     wanted = {name: REPRODUCTIONS[name] for name in chosen(names)}
     protocol = with_published_settings(protocol, world)
-    needs = list(dict.fromkeys(need for each in wanted.values() for need in each.needs))
-    tasks = {need: [JobTask(job, world, out / "runs", device) for job in protocol.jobs(need)] for need in needs}
+    tasks = {
+        need: [JobTask(job, world, out / "runs", device) for job in protocol.jobs(need)] for need in needs_of(names)
+    }
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None
     if any(each.needs_ruler for each in wanted.values()):
@@ -98,15 +99,10 @@ def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any
 def with_published_settings(protocol: Protocol, world: World) -> Protocol:
     """Where no search has been made, GFN4Rec gets what the paper's search ended with."""
     of_paper = published_for(world.data.name)
-    if of_paper is None or "gfn" in protocol.tuned:
+    if of_paper is None:
         return protocol
-    return Protocol(
-        protocol.budget,
-        protocol.num_seeds,
-        {**protocol.tuned, "gfn": of_paper.settings},
-        protocol.changes,
-        protocol.temperatures,
-    )
+    tuned = {kind: {"gfn": of_paper.settings, **protocol.tuned.get(kind, {})} for kind in KINDS}
+    return replace(protocol, tuned=tuned)
 
 
 def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path) -> Made:
