@@ -13,7 +13,7 @@ demo: $(VENV)/installed
 	@echo && echo "Open $(DEMO)/report/index.html. Next: $(BIN)/gfn4rec --help, or your own log, as README.md shows."
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
