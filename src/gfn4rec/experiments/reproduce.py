@@ -67,6 +67,7 @@ def reproduce(
 ) -> Made:
     """Do the runs that are not known yet, then write tables, plots and the page."""
     wanted = {name: REPRODUCTIONS[name] for name in chosen(names)}
+    out, world = out.resolve(), world.resolved()  # whoever makes a run may stand elsewhere
     protocol = with_published_settings(protocol, world)
     tasks = {
         need: [JobTask(job, world, out / "runs", device) for job in protocol.jobs(need)] for need in needs_of(names)

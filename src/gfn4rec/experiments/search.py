@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -102,7 +102,7 @@ def search(
     KeyboardInterrupt, if it is asked to end: what is at hand is saved, and the same call goes on.
     """
     grid, start = _grid_and_start(policy, config)
-    out, world = out.resolve(), _resolved(world)  # whoever runs a trial may stand elsewhere
+    out, world = out.resolve(), world.resolved()  # whoever runs a trial may stand elsewhere
     name = _name(policy, config, world, grid)
     place = Place(storage or _file(out), name)
     is_adaptive = config.strategy == "tpe"
@@ -125,11 +125,6 @@ def search(
 def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
     grid = grid_of(policy, config.changes)
     return grid, start_of(grid, config.settings(policy))
-
-
-def _resolved(world: World) -> World:
-    users = world.simulator_path
-    return replace(world, data_path=world.data_path.resolve(), simulator_path=users and users.resolve())
 
 
 def _file(out: Path) -> str:

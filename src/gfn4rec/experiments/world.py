@@ -20,6 +20,11 @@ class World:
     data_path: Path
     simulator_path: Path | None
 
+    def resolved(self) -> "World":
+        """The same for whoever stands elsewhere."""
+        users = self.simulator_path
+        return World(self.data_path.resolve(), None if users is None else users.resolve())
+
     @cached_property
     def data(self) -> Manifest:
         """What the data set says of itself."""
