@@ -116,3 +116,11 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise UserError(f"{path}: writing failed, what was there before is untouched ({error.strerror})") from error
+
+
+def make_directory(path: Path) -> None:
+    """Make sure that there is a directory to write into."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another place") from error

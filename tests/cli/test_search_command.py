@@ -35,7 +35,7 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     assert [trial["state"] for trial in best["trials"]] == ["done", "done"]
     assert {trial["point"]["learning_rate"] for trial in best["trials"]} == {1e-3, 1e-4}
     assert best["value"] == max(trial["value"] for trial in best["trials"])
-    assert read_tuned(tmp_path / "out" / "tuned.toml") == {"cf": best["changes"]}
+    assert read_tuned(tmp_path / "out" / "tuned.toml") == {"cf": {**SETTINGS, **best["changes"]}}
     assert f"{best['value']:.4f}  {best['changes']['learning_rate']:.4g}" in result.out
 
 

@@ -84,7 +84,8 @@ def test_a_cluster_tells_results_and_failures(cluster: Engine) -> None:
 
 def test_who_stops_listening_ends_the_work_of_a_cluster(cluster: Engine, tmp_path: Path) -> None:
     events = cluster.run(wait_for, [tmp_path / "first", tmp_path / "second", tmp_path / "third"])
-    assert next(events).index == 0
+    assert [next(events), next(events)] == [Event(0), Event(1)]
+    assert next(events) == Event(0, is_over=True)
     events.close()
     assert (tmp_path / "second").read_text() == "saved"
     assert not (tmp_path / "third").exists()

@@ -1,6 +1,5 @@
 """A job is found again wherever its files lie, and only where nothing that matters differs."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -40,16 +39,35 @@ def test_the_key_tells_jobs_apart(world: World) -> None:
     assert small_job(checkpoint_every=3).key(world) == small_job().key(world)
 
 
-def test_the_key_tells_worlds_and_versions_apart(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert world.simulator_path is not None
-    shutil.copytree(world.simulator_path, tmp_path / "users")
-    manifest = json.loads((tmp_path / "users" / "manifest.json").read_text())
-    (tmp_path / "users" / "manifest.json").write_text(json.dumps(manifest | {"rho": 0.05}))
-    other = World(world.data_path, tmp_path / "users")
+@pytest.mark.parametrize("change", [{"rho": 0.05}, {"model": {"dim": 8}}, {"files": {"x": "y"}}, {"kind": "reference"}])
+def test_the_key_tells_simulators_apart(world: World, change: dict[str, object]) -> None:
+    other = World(world.data_path, world.simulator_path)
+    other.__dict__["simulator"] = world.simulator.model_copy(update=change)
+    assert small_job().key(other) != small_job().key(world)
+
+
+@pytest.mark.parametrize("change", ["weights", "files", "settings"])
+def test_the_key_tells_data_sets_apart(world: World, change: str) -> None:
+    data = world.data
+    heavy = tuple(each.model_copy(update={"weight": 5 * each.weight}) for each in data.behaviours)
+    changes: dict[str, dict[str, object]] = {
+        "weights": {"behaviours": heavy},
+        "files": {"files": {name: each.model_copy(update={"sha256": "0"}) for name, each in data.files.items()}},
+        "settings": {"settings": data.settings.model_copy(update={"test_slates": 9})},
+    }
+    other = World(world.data_path, world.simulator_path)
+    other.__dict__["data"] = data.model_copy(update=changes[change])
+    assert small_job().key(other) != small_job().key(world)
+
+
+def test_the_key_tells_versions_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     key = small_job().key(world)
-    assert small_job().key(other) != key
     monkeypatch.setattr("gfn4rec.experiments.job.CODE_VERSION", -1)
     assert small_job().key(world) != key
+
+
+def test_the_simulators_own_influence_is_the_default(world: World) -> None:
+    assert small_job(rho=world.simulator.rho).key(world) == small_job().key(world)
 
 
 def test_an_outcome_has_what_evaluate_measures(world: World, tmp_path: Path) -> None:
@@ -108,7 +126,7 @@ def test_a_finished_run_is_measured_without_training(
     assert execute(small_job(), world, tmp_path) == first
 
 
-@pytest.mark.parametrize("damaged", ["manifest.json", "checkpoints/*/manifest.json"])
+@pytest.mark.parametrize("damaged", ["manifest.json", "checkpoints/*/manifest.json", "results.json"])
 def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, damaged: str) -> None:
     first = execute(small_job(), world, tmp_path)
     assert first is not None
@@ -117,6 +135,7 @@ def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, damaged: str)
     again = execute(small_job(), world, tmp_path)
     assert again is not None
     assert again.figures == first.figures
+    assert (tmp_path / f"{first.key}-damaged").is_dir()  # whoever can read it still may
 
 
 def test_progress_is_not_lost_to_a_mistake_that_can_be_mended(

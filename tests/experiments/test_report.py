@@ -75,7 +75,14 @@ def test_links_lead_to_places_that_are_there_once(page: Page) -> None:
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     assert {link.removeprefix("#") for link in page.values("href") if link.startswith("#")} <= set(ids)
-    assert {"online", "diversity", "examples", "environment", "online-table", "curves"} <= set(ids)
+    assert {
+        "section-online",
+        "section-diversity",
+        "section-examples",
+        "environment",
+        "table-online-table",
+        "figure-curves",
+    } <= set(ids)
 
 
 def test_the_page_can_be_heard(page: Page) -> None:

@@ -40,7 +40,7 @@ addEventListener("load", () => {
     contents: document.documentElement.scrollWidth,
     plots: all("svg[role=img]").map(each => [box(each).width, box(each).height]),
     tables: all(".table").map(each => [each.clientWidth, each.scrollWidth]),
-    columns: new Set(all("#curves svg").map(each => box(each).x)).size,
+    columns: new Set(all("#figure-curves svg").map(each => box(each).x)).size,
     text: Math.min(...all("svg text").map(each => box(each).height)),
   });
   parent.document.body.append(shown);

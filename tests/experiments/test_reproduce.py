@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,17 @@ import pytest
 from markupsafe import escape
 
 from gfn4rec.cli import main
+from gfn4rec.errors import RunError
 from gfn4rec.experiments import engines, extra, tuning
+from gfn4rec.experiments.engines import Tell
 from gfn4rec.experiments.models import ABLATIONS, FAIR, MODELS
+from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
 from gfn4rec.experiments.published import published, published_for
 from gfn4rec.experiments.reproduce import chosen, needs_of, with_published_settings
 from gfn4rec.experiments.reproductions import REPRODUCTIONS
 from gfn4rec.experiments.search import Best, SearchConfig
+from gfn4rec.experiments.tasks import JobTask
 from gfn4rec.experiments.tuned import read_tuned
 from gfn4rec.experiments.world import World
 from tests.conftest import Cli
@@ -51,9 +56,9 @@ def report(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_table_is_there_in_three_formats(report: Path) -> None:
     names = {path.stem for path in (report / "tables").glob("*.md")}
     plain = {name for name, each in REPRODUCTIONS.items() if each.tables and each.is_of_paper}
-    assert names == plain
+    assert names == plain | {"last-steps"}
     assert len(plain) == 12
-    assert {path.stem for path in (report / "tables").glob("*.tex")} == plain
+    assert {path.stem for path in (report / "tables").glob("*.tex")} == names
     text = (report / "tables" / "online.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(text.partition("\n")[2])))
     outcome = _outcome(report, "cf", "online")
@@ -159,6 +164,8 @@ def test_the_data_table_needs_no_users(data_folder: Path, tmp_path: Path, cli: C
         (["online", "--engine", "rai"], "choose local or ray"),
         (["online", "--tuned", "nowhere.toml"], "nowhere.toml: no such file"),
         (["online", "--tuned", "x.toml", "--trials", "2"], "give one of them"),
+        (["online", "--set", "b_f=abc"], "b_f"),
+        (["online", "--set", "num_steps=20"], "nothing would be learned in 20 steps; lower warmup_steps, which is 20"),
         (["online", "--simulator", "nowhere"], "nowhere: not a simulator"),
     ],
 )
@@ -167,6 +174,20 @@ def test_a_mistake_is_one_line(
 ) -> None:
     assert message in fails("reproduce", *arguments, "--data", data_folder, "--out", tmp_path / "report")
     assert not (tmp_path / "report").exists()
+
+
+def test_an_output_that_is_a_file_is_told_before_any_run(
+    world: World, tmp_path: Path, fails: Callable[..., str], engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "open_engine", lambda *_: engine)
+    (tmp_path / "file").write_text("mine")
+    assert "cannot be written" in fails(*command(world, tmp_path / "file", "balance"))
+    assert engine.items == []
+
+
+def test_ids_of_the_page_are_its_own(report: Path) -> None:
+    ids = re.findall(r' id="([^"]+)"', (report / "index.html").read_text())
+    assert len(ids) == len(set(ids))
 
 
 def test_names_come_in_their_order() -> None:
@@ -242,12 +263,43 @@ def test_a_search_first_gives_each_policy_the_same_trials(
     assert {(config.num_trials, config.num_steps, config.changes["num_users"]) for _, config in searched} == {
         (7, 1000, 16)
     }
-    rival = searched[4][1].changes
-    assert rival["learning_batch"] == 512
-    assert "learning_rate" not in rival
+    assert {config.num_batches for _, config in searched} == {100}
     assert protocol.jobs(("online", "CF"))[0].settings.training["learning_rate"] == 0.5
     assert protocol.jobs(("offline", "GFN4Rec (DB)"))[0].settings.training["learning_rate"] == 0.25
     assert read_tuned(tmp_path / "tuned-online.toml")["prm"] == {"learning_rate": 0.5}
+
+
+def test_what_a_row_says_is_not_changed() -> None:
+    protocol = read_protocol("quick", 1, None, ["b_f=0.25", "objective=db"])
+    settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings
+    assert (settings["b_f"], settings["objective"]) == (0.9, "db")
+    assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings["objective"] == "tb"
+
+
+def test_sweeps_and_studies_have_seeds_of_their_own() -> None:
+    protocol = Protocol(BUDGETS["paper"])
+    numbers = {name: len(protocol.jobs(("online", name))) for name in ("CF", "b_r = 0.1", "beta 30", FAIR["CF"])}
+    assert numbers == {"CF": 5, "b_r = 0.1": 3, "beta 30": 3, FAIR["CF"]: 3}
+
+
+def test_a_run_that_fails_leaves_out_its_tables_only(
+    world: World, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, engine: HereEngine
+) -> None:
+    good = JobTask.perform
+
+    def fail_prm(task: JobTask, tell: Tell) -> Outcome | None:
+        if task.model == "PRM":
+            raise RunError("the loss is nan")
+        return good(task, tell)
+
+    monkeypatch.setattr(JobTask, "perform", fail_prm)
+    monkeypatch.setattr(engines, "open_engine", lambda *_: engine)
+    monkeypatch.setitem(BUDGETS, "quick", TINY)
+    result = cli(*command(world, tmp_path / "report", "balance", "offline"))
+    assert result.code == 1
+    assert "these tables are left out: offline; the first: PRM offline, seed 0 failed: the loss is nan" in result.err
+    assert (tmp_path / "report" / "tables" / "balance.md").exists()
+    assert not (tmp_path / "report" / "tables" / "offline.md").exists()
 
 
 def test_changes_go_to_the_models_that_have_them() -> None:
@@ -268,21 +320,54 @@ def test_all_models_can_be_asked_for() -> None:
 
 
 def test_published_figures() -> None:
-    """Sums of the printed columns, added by hand."""
-    movies = published_for("ml-1m")
-    videos = published_for("kuairand-1k")
+    """Sums of all printed columns, added from the paper."""
+    movies, videos = published_for("ml-1m"), published_for("kuairand-1k")
     assert movies is not None
     assert videos is not None
-    assert sum(row["reward"] for row in movies.online.values()) == pytest.approx(9.388)
-    assert sum(row["coverage"] for row in movies.online.values()) == pytest.approx(398.383)
-    assert sum(row["reward"] for row in videos.online.values()) == pytest.approx(11.128)
-    assert sum(row["ild"] for row in videos.online.values()) == pytest.approx(2.757)
-    assert sum(row["reward"] for row in movies.offline.values()) == pytest.approx(7.486)
-    assert sum(row["test_r_mrr"] for row in videos.offline.values()) == pytest.approx(0.2090)
-    assert sum(row["reward"] for row in videos.sensitivity["b_f"].values()) == pytest.approx(11.744)
-    assert sum(row["reward"] for row in videos.sensitivity["b_r"].values()) == pytest.approx(11.950)
+    assert sums(movies.online) == pytest.approx(
+        {"reward": 9.388, "max_reward": 14.025, "coverage": 398.383, "ild": 3.066}
+    )
+    assert sums(videos.online) == pytest.approx(
+        {"reward": 11.128, "max_reward": 19.93, "coverage": 1011.371, "ild": 2.757}
+    )
+    assert sums(movies.offline) == pytest.approx(
+        {
+            "reward": 7.486,
+            "max_reward": 11.434,
+            "r_ndcg": 2.496,
+            "r_mrr": 0.3179,
+            "coverage": 292.454,
+            "ild": 2.584,
+            "test_r_ndcg": 2.242,
+            "test_r_mrr": 0.3346,
+        }
+    )
+    assert sums(videos.offline) == pytest.approx(
+        {
+            "reward": 9.639,
+            "max_reward": 19.488,
+            "r_ndcg": 1.945,
+            "r_mrr": 0.4092,
+            "coverage": 829.688,
+            "ild": 3.079,
+            "test_r_ndcg": 1.77,
+            "test_r_mrr": 0.209,
+        }
+    )
+    assert sums(videos.sensitivity["b_f"]) == pytest.approx(
+        {"reward": 11.744, "max_reward": 20.299, "coverage": 124.419, "ild": 2.707}
+    )
+    assert sums(videos.sensitivity["b_r"]) == pytest.approx(
+        {"reward": 11.95, "max_reward": 20.237, "coverage": 96.16, "ild": 2.627}
+    )
+    seconds = {name: row["seconds"] for name, row in videos.time.items()}
+    assert seconds == {"CF": 3341, "ListCVAE": 4800, "GFN4Rec": 5500}
     assert published_for("own log") is None
     assert {each.name for each in published()} == {"ML1M", "KR1K"}
+
+
+def sums(rows: dict[str, dict[str, float]]) -> dict[str, float]:
+    return {metric: sum(row[metric] for row in rows.values()) for metric in next(iter(rows.values()))}
 
 
 def test_gfn_gets_the_papers_settings_unless_others_were_found(world: World) -> None:

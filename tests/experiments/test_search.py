@@ -34,6 +34,10 @@ class Nowhere(World):
     def identity(self) -> str:
         return "nowhere"
 
+    @property
+    def rho(self) -> float:
+        return 0.0
+
 
 def point_of(job: Job) -> Point:
     settings = {**job.settings.training, **job.settings.policy_settings}
@@ -83,7 +87,9 @@ def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searcher:
 
     def run(trainer: Trainer, policy: str = "gfn", out: str = "out", **values: Any) -> Best:
         monkeypatch.setattr(attempt, "execute", trainer)
-        config = SearchConfig.parse({"num_steps": 4, **values}, "search")
+        at_once = {"warmup_steps": 0} if values.get("kind", "online") == "online" else {}
+        changes = {**at_once, **values.pop("changes", {})}
+        config = SearchConfig.parse({"num_steps": 4, "changes": changes, **values}, "search")
         return search(policy, config, Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path / out)
 
     return run
@@ -260,12 +266,14 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
     trainer = Trainer(lambda point: point["learning_rate"])
     monkeypatch.setattr(attempt, "execute", trainer)
     told: list[tuple[str, int, int]] = []
-    config = SearchConfig(strategy="tpe", num_trials=3, num_steps=2)
+    config = SearchConfig(strategy="tpe", num_trials=3, num_steps=2, changes={"warmup_steps": 0})
     where = (config, Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path / "out")
     found = search_all(["cf", "prm", "gfn"], *where, report=lambda *parts: told.append(parts))
     assert [len(best.trials) for best in found] == [3, 3, 3]
     assert len(trainer.asked) == 9
-    assert read_tuned(tmp_path / "out" / "tuned.toml") == {best.policy: best.changes for best in found}
+    assert read_tuned(tmp_path / "out" / "tuned.toml") == {
+        best.policy: {"warmup_steps": 0, **best.changes} for best in found
+    }
     assert told[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 300, 300)
     assert [done for _, done, _ in told] == [0, 100, 100, 200, 200, 300] * 3
 

@@ -37,5 +37,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str, line: str) -> None:
 
 
 def test_only_plain_values_are_written(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="hidden_dims: write a number, a boolean or a text, not \\[32\\]"):
-        write_tuned(tmp_path / "tuned.toml", {"gfn": {"hidden_dims": [32]}})
+    write_tuned(tmp_path / "tuned.toml", {"gfn": {"hidden_dims": [32, 16]}})
+    assert read_tuned(tmp_path / "tuned.toml") == {"gfn": {"hidden_dims": [32, 16]}}
+    with pytest.raises(UserError, match="encoder: write a number, a boolean, a text or a list of them, not {'dim': 8}"):
+        write_tuned(tmp_path / "tuned.toml", {"gfn": {"encoder": {"dim": 8}}})

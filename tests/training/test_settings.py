@@ -32,7 +32,7 @@ def test_a_policy_may_learn_best_with_other_settings(tmp_path: Path) -> None:
 def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     policy = 'policy = "gfn"\nseed = 3\n[settings]\nb_f = 0.7\nencoder = {dim = 8}\n'
-    file.write_text(policy + "[training]\nnum_steps = 9\n[users]\nrho = 0.5\n")
+    file.write_text(policy + "[training]\nnum_steps = 9\nwarmup_steps = 8\n[users]\nrho = 0.5\n")
     settings = resolve_settings(
         "online", None, file, ["b_r=0.2", "encoder.num_layers=1", "training.clip_norm=2", "objective=db"]
     )
@@ -43,7 +43,14 @@ def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
     found = settings.policy_settings
     assert (found["b_f"], found["b_r"], found["objective"]) == (0.7, 0.2, "db")
     assert (found["encoder"]["dim"], found["encoder"]["num_layers"], found["encoder"]["dropout"]) == (8, 1, 0.0)
-    assert resolve_settings("online", "cf", changes={"num_steps": 7}, seed=5).seed == 5
+    assert resolve_settings("online", "cf", changes={"num_steps": 101}, seed=5).seed == 5
+
+
+def test_a_run_that_would_not_learn_is_refused() -> None:
+    with pytest.raises(UserError, match="nothing would be learned in 100 steps; lower warmup_steps, which is 100"):
+        resolve_settings("online", "cf", changes={"num_steps": 100})
+    resolve_settings("online", "random", changes={"num_steps": 100})  # has nothing to learn
+    resolve_settings("offline", "cf", changes={"num_steps": 100})
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def reproduce_command(
         raise UserError("--tuned and --trials: settings are either known or searched; give one of them")
     needs = needs_of(names)
     protocol = read_protocol(budget, seeds, tuned, changes or ())
+    for need in needs:
+        protocol.jobs(need)  # a mistake in a setting is told before any work
     how = open_engine(engine, workers, address)
     choose_device(device, None)
     with working(f"opening {data}") as work:
@@ -118,7 +120,9 @@ def _watch(work: "Work") -> "Watch":
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 
 def _print(made: "Table") -> None:

@@ -3,16 +3,15 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gfn4rec.errors import RunError
 from gfn4rec.experiments.engines import Engine, Event
 from gfn4rec.experiments.outcome import Outcome, OutcomeStore
 from gfn4rec.experiments.tasks import JobTask, Ruler, RulerTask, Task, perform
-from gfn4rec.storage import write_whole
+from gfn4rec.storage import make_directory, write_whole
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Shelf:
         if isinstance(task, JobTask):
             return self._outcomes.find(task.key())
         for path in self._ruler_paths(task):
-            if path.is_file():
+            with suppress(OSError, ValueError):  # one that is damaged is measured again
                 points: Ruler = json.loads(path.read_text(encoding="utf-8"))
                 return points
         return None
@@ -60,7 +59,7 @@ class Shelf:
             return
         assert isinstance(task, RulerTask)
         for path in self._ruler_paths(task):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             write_whole(path, json.dumps(found, indent=1) + "\n")
 
     def _ruler_paths(self, task: RulerTask) -> list[Path]:
@@ -68,8 +67,16 @@ class Shelf:
         return [folder / f"{task.key()}.json" for folder in folders]
 
 
-def carry_out(tasks: Sequence[Task], shelf: Shelf, engine: Engine, watch: Watch = lambda _: None) -> dict[str, Any]:
-    """What each task has found, by key. Failures are told at the end, when all that can be done is done."""
+@dataclass(frozen=True)
+class Carried:
+    """What was found, by key, and what could not be."""
+
+    found: dict[str, Any]
+    failures: tuple[str, ...]
+
+
+def carry_out(tasks: Sequence[Task], shelf: Shelf, engine: Engine, watch: Watch = lambda _: None) -> Carried:
+    """Do what is not known yet. A failure does not keep the others from being done."""
     by_key = {task.key(): task for task in tasks}
     found = {key: known for key, task in by_key.items() if (known := shelf.find(task)) is not None}
     missing = [task for key, task in by_key.items() if key not in found]
@@ -77,22 +84,20 @@ def carry_out(tasks: Sequence[Task], shelf: Shelf, engine: Engine, watch: Watch 
     num_known = len(found)
     watch(Progress(num_known, 0, len(missing)))
     with closing(engine.run(perform, missing)) as events:
-        for event in events:
-            task = missing[event.index]
+        for event in events if missing else ():
+            task, ended = missing[event.index], None
             clock.hear(event)
-            if event.is_over and event.failure is None:
+            if event.is_over and event.failure is not None:
+                ended = f"{task.title} failed: {event.failure}"
+                failures.append(ended)
+            elif event.is_over:
                 if event.result is None:
                     raise Interrupted
                 shelf.keep(task, event.result)
-                found[task.key()] = event.result
-            elif event.is_over:
-                failures.append(f"{task.title}: {event.failure}")
+                found[task.key()], ended = event.result, task.title
             done = len(found) - num_known + len(failures)
-            ended = task.title if event.is_over else None
             watch(Progress(num_known, done, len(missing), clock.running(), ended, clock.seconds_left()))
-    if failures:
-        raise RunError(f"{len(failures)} of {len(missing)} runs failed, the others are kept; the first: {failures[0]}")
-    return found
+    return Carried(found, tuple(failures))
 
 
 class _Clock:
@@ -101,6 +106,7 @@ class _Clock:
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks, self._start = tasks, time.monotonic()
         self._share = [0.0] * len(tasks)
+        self._first: dict[int, float] = {}  # shares that were done before, by an interrupted command
         self._is_running = [False] * len(tasks)
         self._detail = [""] * len(tasks)
 
@@ -108,6 +114,8 @@ class _Clock:
         """Of a task that began, went on or ended."""
         self._is_running[event.index] = not event.is_over
         self._share[event.index] = 1.0 if event.is_over else event.done / event.total if event.total else 0.0
+        if event.total:
+            self._first.setdefault(event.index, (event.done - 1) / event.total)
         self._detail[event.index] = f" {event.done:,}/{event.total:,}" if event.total else ""
 
     def running(self) -> tuple[str, ...]:
@@ -121,10 +129,11 @@ class _Clock:
     def seconds_left(self) -> float | None:
         """What is left takes as long, by its weight, as what is done took."""
         weights = [_weight(task) for task in self._tasks]
-        done = sum(weight * share for weight, share in zip(weights, self._share, strict=True))
-        if not done:
+        before = sum(weights[index] * share for index, share in self._first.items())
+        so_far = sum(weight * share for weight, share in zip(weights, self._share, strict=True))
+        if so_far <= before:
             return None
-        return (time.monotonic() - self._start) * (sum(weights) - done) / done
+        return (time.monotonic() - self._start) * (sum(weights) - so_far) / (so_far - before)
 
 
 def _weight(task: Task) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfn4rec.experiments.findings import SAMPLED, Findings
+from gfn4rec.experiments.findings import LAST_STEPS, SAMPLED, Findings
 from gfn4rec.experiments.outcome import GREEDY
 from gfn4rec.experiments.protocol import Need
 from gfn4rec.experiments.tables import Column, Row, Table
@@ -23,6 +23,7 @@ COLUMNS = {
         Column("test_r_mrr", "R-MRR (test)", decimals=4),
     )
 }
+RANKING = ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")
 BASIC = ("reward", "max_reward", "coverage", "ild")
 
 
@@ -46,6 +47,14 @@ ONLINE_LINES: Mapping[str, Line] = {
     "Boltzmann CF, greedy": Line("Boltzmann CF", GREEDY),
     "Energy flow, sampled": Line("Energy flow", SAMPLED, False),
     "Energy flow, greedy": Line("Energy flow", GREEDY, False),
+}
+LAST_LINES: Mapping[str, Line] = {
+    "CF": Line("CF", LAST_STEPS, published="CF"),
+    "ListCVAE": Line("ListCVAE", LAST_STEPS, published="ListCVAE"),
+    "PRM": Line("PRM", LAST_STEPS, published="PRM"),
+    "GFN4Rec (Explore)": Line("GFN4Rec", LAST_STEPS, False, "GFN4Rec (Explore)"),
+    "Boltzmann CF": Line("Boltzmann CF", LAST_STEPS),
+    "Energy flow": Line("Energy flow", LAST_STEPS, False),
 }
 OFFLINE_LINES: Mapping[str, Line] = {
     "CF": Line("CF", published="CF"),
@@ -101,7 +110,10 @@ def compare(
         known = {metric: each for metric, each in values.items() if each}
         rows.append(Row(label, known, beside, is_baseline=line.is_baseline))
     columns = [_column(metric) for metric in metrics]
-    return Table(name, title, findings.caption(*needs_of(kind, lines)), columns, rows)
+    caption = findings.caption(*needs_of(kind, lines))
+    if findings.published is not None and any(row.published for row in rows):
+        caption += f" The paper's figures are of its {findings.published.name}."
+    return Table(name, title, caption, columns, rows)
 
 
 def _base(metric: str) -> str:
@@ -121,6 +133,13 @@ def online_table(findings: Findings) -> Table:
     return compare(findings, "online", ONLINE_LINES, BASIC, beside, "online", "Online learning")
 
 
+def last_steps_table(findings: Findings) -> Table:
+    """Table 2 by the paper's own protocol: means of the last 100 steps, of slates as they are shown while learning."""
+    beside = findings.published.online if findings.published else {}
+    title = "The last 100 steps of online learning"
+    return compare(findings, "online", LAST_LINES, BASIC, beside, "last-steps", title)
+
+
 def offline_table(findings: Findings) -> Table:
     """Table 3 of the paper."""
     beside = findings.published.offline if findings.published else {}
@@ -131,25 +150,37 @@ def offline_table(findings: Findings) -> Table:
 
 
 def ranking_table(findings: Findings) -> Table:
-    """Table 4 of the paper: by the model's order, and by the authors' rule, which has the paper's figures beside it."""
+    """Table 4 of the paper."""
     beside = findings.published.offline if findings.published else {}
-    kinds = ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")
-    ours = compare(findings, "offline", OFFLINE_LINES, kinds, {}, "ranking", "Ranking metrics, online and test")
-    authors = tuple(f"unsorted_{kind}" for kind in kinds)
-    theirs = compare(findings, "offline", OFFLINE_LINES, authors, beside, "ranking", "")
+    return _both_rules(findings, OFFLINE_LINES, RANKING, beside, "ranking", "Ranking metrics, online and test")
+
+
+def _both_rules(
+    findings: Findings,
+    lines: Mapping[str, Line],
+    metrics: Sequence[str],
+    published: Mapping[str, Mapping[str, float]],
+    name: str,
+    title: str,
+) -> Table:
+    """Ranking by the model's order, and by the authors' rule, which has the paper's figures beside it."""
+    own = {label: _without(row, RANKING) for label, row in published.items()}
+    ours = compare(findings, "offline", lines, metrics, own, name, title)
+    theirs = compare(findings, "offline", lines, tuple(f"unsorted_{each}" for each in RANKING), published, name, title)
     rows = [
-        Row(own.label, {**own.values, **their.values}, their.published, is_baseline=own.is_baseline)
-        for own, their in zip(ours.rows, theirs.rows, strict=True)
+        Row(
+            one.label, {**one.values, **other.values}, {**one.published, **other.published}, is_baseline=one.is_baseline
+        )
+        for one, other in zip(ours.rows, theirs.rows, strict=True)
     ]
-    return Table(ours.name, ours.title, ours.caption, [*ours.columns, *theirs.columns], rows)
+    return Table(name, title, theirs.caption, [*ours.columns, *theirs.columns], rows)
 
 
 def balance_table(findings: Findings) -> Table:
     """Table 5 of the paper."""
     beside = findings.published.balance if findings.published else {}
-    own = {name: _without(row, ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")) for name, row in beside.items()}
     title = "Trajectory against detailed balance, offline"
-    return compare(findings, "offline", BALANCE_LINES, tuple(COLUMNS), own, "balance", title)
+    return _both_rules(findings, BALANCE_LINES, tuple(COLUMNS), beside, "balance", title)
 
 
 def _without(row: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:

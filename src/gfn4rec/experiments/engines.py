@@ -150,6 +150,7 @@ class RayEngine:
                 num_free = max(0, self._num_places(ray) - len(running))
                 for index, item in islice(waiting, num_free):
                     running[task.remote(work, item, index, self.num_threads)] = index
+                    yield Event(index)
                 if not running:
                     return
                 (ready, *_), _ = ray.wait(list(running), num_returns=1)

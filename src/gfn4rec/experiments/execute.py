@@ -5,12 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from gfn4rec import api
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.protocol import Showing
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.outcome import GREEDY, CurvePoint, Example, Outcome
 from gfn4rec.experiments.world import World
+from gfn4rec.storage import make_directory
 from gfn4rec.training.run import Run
 
 CURVE_METRICS = ("reward", "max_reward", "expected_reward", "coverage", "ild")
@@ -21,10 +24,19 @@ Report = Callable[[int, dict[str, Any]], None]
 def execute(
     job: Job, world: World, runs: Path, device: str = "cpu", report: Report = lambda *_: None
 ) -> Outcome | None:
-    """Train in a directory of its own among `runs`, and measure; None if asked to end before."""
+    """Train in a directory of its own among `runs`, and measure; None if asked to end before.
+
+    Whoever comes second waits for the first one, and measures what that one has trained.
+    """
     directory = runs / job.key(world)
-    if not _train(job, world, directory, device, report):
-        return None
+    make_directory(runs)
+    with FileLock(runs / f".{directory.name}.lock"):
+        if not _train(job, world, directory, device, report):
+            return None
+        return _outcome(job, world, directory, device)
+
+
+def _outcome(job: Job, world: World, directory: Path, device: str) -> Outcome:
     run = Run.open(directory)
     results = run.results or {}
     measured = _measure(job, world, directory, device)
@@ -45,17 +57,25 @@ def execute(
 
 
 def _train(job: Job, world: World, directory: Path, device: str, report: Report) -> bool:
-    """Whether the run is finished; one that is damaged beyond use is begun anew."""
+    """Whether the run is finished; one that is damaged is set aside, and begun anew."""
     data, simulator = world.data_path, world.simulator_path
     try:
         run = Run.open(directory)
         run.load_checkpoint(only="")
-    except UserError:
-        shutil.rmtree(directory, ignore_errors=True)
+        if run.results is not None:
+            return True
+    except (UserError, ValueError):
+        if directory.exists():
+            _set_aside(directory)
         return api.train(job.settings, data, simulator, directory, device, report) is not None
-    if run.results is not None:
-        return True
     return api.resume(directory, device, report, data=data, simulator=simulator) is not None
+
+
+def _set_aside(directory: Path) -> None:
+    """What cannot be read now may be read later, by somebody else: it is not deleted."""
+    aside = directory.with_name(f"{directory.name}-damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    directory.rename(aside)
 
 
 def _measure(job: Job, world: World, directory: Path, device: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from gfn4rec.errors import UserError
 
-_PACKAGES = ("jinja2", "optuna", "scipy")
+_PACKAGES = ("filelock", "jinja2", "optuna", "scipy")
 
 
 def require_experiments() -> None:

@@ -10,6 +10,7 @@ from gfn4rec.experiments.published import Published
 from gfn4rec.experiments.world import World
 
 SAMPLED = "T=1"
+LAST_STEPS = "last steps"  # as slates were shown while learning
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,16 @@ class Findings:
             {outcome.job.settings.training["num_steps"] for need in needs for outcome in self.outcomes[need]}
         )
         many = "seed" if seeds == [1] else "seeds"
-        parts = [self.world.title(), f"{_numbers(steps)} steps", f"{_numbers(seeds)} {many}"]
+        until = "up to " if any(kind == "offline" for kind, _ in needs) else ""  # learning from the log may converge
+        parts = [self.world.title(), f"{until}{_numbers(steps)} steps", f"{_numbers(seeds)} {many}"]
         notice = self.protocol.budget.notice
         return "; ".join(parts) + "." + (f" {notice}" if notice else "")
 
 
 def value_of(outcome: Outcome, metric: str, way: str = GREEDY) -> float | None:
     """A metric of one outcome, if it has it."""
+    if way == LAST_STEPS:
+        return (outcome.last_steps or {}).get(metric)
     if metric == "seconds_per_step":
         return outcome.seconds / outcome.step
     if metric.startswith("unsorted_test_"):

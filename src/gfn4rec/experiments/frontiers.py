@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import mean
 
 from gfn4rec.experiments.figures import NamedPicture, draw_frontier
 from gfn4rec.experiments.findings import SAMPLED, Findings
 from gfn4rec.experiments.models import ABLATIONS, FAIR
 from gfn4rec.experiments.outcome import GREEDY, Outcome
 from gfn4rec.experiments.protocol import Need
+from gfn4rec.experiments.statistics import mean
 from gfn4rec.experiments.tables import Column, Row, Table
 
 LEVELS = (50, 100, 150, 200, 250, 300)

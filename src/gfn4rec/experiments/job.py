@@ -26,8 +26,6 @@ class Job(StrictConfig):
         values: dict[str, Any] = self.model_dump(mode="json")
         for name in _WITHOUT_EFFECT:
             values["settings"]["training"].pop(name, None)
+        users = values["settings"]["users"]
+        users["rho"] = world.rho if users["rho"] is None else users["rho"]
         return digest({"job": values, "world": world.identity, "code": CODE_VERSION})
-
-    def title(self) -> str:
-        """For progress."""
-        return f"{self.settings.kind} {self.settings.policy}, seed {self.settings.seed}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gfn4rec.policies import policy_class
+from gfn4rec.policies.averaging import AVERAGING
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,13 @@ class Model:
     """Settings that it may."""
     is_study: bool = False
     """Whether it belongs to this project's own studies, which have runs of another length."""
+    is_swept: bool = False
+    """Whether it is one value of a sweep."""
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it is a model of its own, and not a variant."""
+        return not (self.is_study or self.is_swept)
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,6 @@ SENSITIVITY: Final[Mapping[str, Sweep]] = {
     "b_z": Sweep((0.1, 0.5, 1.0, 1.5), {"b_r": 0.5, "b_f": 1.0}),
 }
 
-_TERMS = policy_class("gfn-energy").training_defaults  # learning batch, schedule, exploration of the energy flow
-
 _PUBLISHED: Final = {
     "CF": Model("cf"),
     "ListCVAE": Model("list-cvae"),
@@ -44,13 +49,13 @@ _PUBLISHED: Final = {
     "GFN4Rec": Model("gfn"),
     "GFN4Rec (DB)": Model("gfn", {"objective": "db"}),
 }
-_OWN: Final = {"Boltzmann CF": Model("boltzmann-cf", defaults=_TERMS), "Energy flow": Model("gfn-energy")}
+_OWN: Final = {"Boltzmann CF": Model("boltzmann-cf"), "Energy flow": Model("gfn-energy")}
 
 FAIR: Final[Mapping[str, str]] = {
     name: f"{name}, same terms"
     for name in ("CF", "ListCVAE", "PRM", "GFN4Rec", "GFN4Rec (DB)", "Boltzmann CF", "Energy flow")
 }
-"""Models that all learn on the terms of the energy flow, by the model they are of."""
+"""Models that all learn on the terms of the energy flow (`AVERAGING`), by the model they are of."""
 
 ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "normalised queries, as in the paper": {"normalise_query": True},
@@ -75,12 +80,12 @@ MODELS: Final[Mapping[str, Model]] = {
     **_PUBLISHED,
     **_OWN,
     **{
-        f"{name} = {value}": Model("gfn", {name: value, **sweep.fixed})
+        f"{name} = {value}": Model("gfn", {name: value, **sweep.fixed}, is_swept=True)
         for name, sweep in SENSITIVITY.items()
         for value in sweep.values
     },
     **{
-        fair: Model(model.policy, model.fixed, _TERMS, is_study=True)
+        fair: Model(model.policy, model.fixed, AVERAGING, is_study=True)
         for name, fair in FAIR.items()
         for model in ({**_PUBLISHED, **_OWN}[name],)
     },

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from gfn4rec.config import StrictConfig
 from gfn4rec.errors import UserError
 from gfn4rec.experiments.job import Job
-from gfn4rec.storage import write_whole
+from gfn4rec.storage import make_directory, write_whole
 
 GREEDY = "greedy"
 Figures = dict[str, float]
@@ -72,14 +72,22 @@ class OutcomeStore:
             except OSError as error:
                 raise UserError(f"{path}: cannot be read ({error.strerror})") from error
             if found.key == key:
+                self._share(path, key)
                 return found
         return None
+
+    def _share(self, path: Path, key: str) -> None:
+        """What was found beside a run goes to the summaries, too."""
+        *_, shared = self._paths(key)
+        if not shared.exists():
+            make_directory(shared.parent)
+            write_whole(shared, path.read_text(encoding="utf-8"))
 
     def keep(self, outcome: Outcome) -> None:
         """Write an outcome, whole or not at all."""
         text = json.dumps(_rounded(outcome.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
         for path in self._paths(outcome.key):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             write_whole(path, text)
 
     def _paths(self, key: str) -> list[Path]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from gfn4rec.config import StrictConfig, describe_settings, nearest
 from gfn4rec.errors import UserError
 from gfn4rec.experiments.job import Job
-from gfn4rec.experiments.models import MODELS, SENSITIVITY, Model
+from gfn4rec.experiments.models import MODELS, Model
 from gfn4rec.experiments.tuned import read_tuned
 from gfn4rec.training.config import Kind, parse_change, resolve_settings, table_configs
 
@@ -92,14 +92,13 @@ class Protocol:
         """A job for each seed."""
         kind, name = need
         budget, model = self.budget, MODELS[name]
-        is_closer_look = model.is_study or name.partition(" = ")[0] in SENSITIVITY
-        seeds = self.num_seeds or (budget.num_sensitivity_seeds if is_closer_look else budget.num_seeds)
+        seeds = self.num_seeds or (budget.num_seeds if model.is_compared else budget.num_sensitivity_seeds)
         wanted = {
             **model.defaults,
             **self.tuned.get(kind, {}).get(model.policy, {}),
-            **model.fixed,
             **self._training(kind, model),
             **self.changes,
+            **model.fixed,  # else a row would not be what it says
         }
         changes = {key: value for key, value in wanted.items() if has_setting(kind, model.policy, key)}
         return tuple(

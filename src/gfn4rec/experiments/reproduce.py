@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gfn4rec.config import nearest
-from gfn4rec.errors import UserError
+from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments.campaign import Shelf, Watch, carry_out
 from gfn4rec.experiments.comparisons import ONLINE_LINES
 from gfn4rec.experiments.engines import Engine
@@ -22,7 +22,7 @@ from gfn4rec.experiments.table_formats import to_csv, to_latex, to_markdown
 from gfn4rec.experiments.tables import Table, judge
 from gfn4rec.experiments.tasks import JobTask, RulerTask, Task
 from gfn4rec.experiments.world import World
-from gfn4rec.storage import write_whole
+from gfn4rec.storage import MANIFEST, make_directory, write_whole
 
 ONLINE_MODELS = {line.model for line in ONLINE_LINES.values()}
 GROUPS = {"all": True, "studies": False}  # whether they are of the paper
@@ -70,30 +70,47 @@ def reproduce(
     out, world = out.resolve(), world.resolved()  # whoever makes a run may stand elsewhere
     protocol = with_published_settings(protocol, world)
     tasks = {
-        need: [JobTask(job, world, out / "runs", device) for job in protocol.jobs(need)] for need in needs_of(names)
+        need: [JobTask(job, world, out / "runs", device, need[1]) for job in protocol.jobs(need)]
+        for need in needs_of(names)
     }
+    if tasks:
+        world.identity  # noqa: B018 - what is wrong with it is told before anything is written
+    make_directory(out)
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None
     if any(each.needs_ruler for each in wanted.values()):
         ruler = RulerTask(next(task.job for (kind, _), (task, *_) in tasks.items() if kind == "online"), world, device)
         every.append(ruler)
-    found = carry_out(every, Shelf(out / "runs", summaries), engine, watch)
-    _write_list(tasks, found, out)
-    outcomes: dict[Need, list[Outcome]] = {need: [found[task.key()] for task in each] for need, each in tasks.items()}
-    points = found[ruler.key()] if ruler else []
+    carried = carry_out(every, Shelf(out / "runs", summaries), engine, watch)
+    outcomes: dict[Need, list[Outcome]] = {
+        need: [carried.found[task.key()] for task in each]
+        for need, each in tasks.items()
+        if all(task.key() in carried.found for task in each)
+    }
+    _write_list(tasks, carried.found, out)
+    points = carried.found.get(ruler.key(), []) if ruler else []
     findings = Findings(world, protocol, outcomes, points, published_for(world.data.name))
-    return write_all(wanted, findings, out)
+    whole = {name: each for name, each in wanted.items() if all(need in outcomes for need in each.needs)}
+    made = write_all(whole, findings, out)
+    if carried.failures:
+        left_out = ", ".join(name for name in wanted if name not in whole) or "none"
+        raise RunError(
+            f"{len(carried.failures)} runs failed, so these tables are left out: {left_out}; the first: "
+            f"{carried.failures[0]}"
+        )
+    return made
 
 
 def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any], out: Path) -> None:
-    """Which run is whose."""
+    """Which run is whose; those known by their summaries only are elsewhere."""
     lines = ["run,kind,model,seed,reward,coverage"]
     for (kind, model), each in tasks.items():
         for task in each:
-            row = found[task.key()].figures[GREEDY]
-            seed = task.job.settings.seed
-            lines.append(f'runs/{task.key()},{kind},"{model}",{seed},{row["reward"]:.4f},{row["coverage"]:.1f}')
-    out.mkdir(parents=True, exist_ok=True)
+            if task.key() not in found:
+                continue
+            row, seed = found[task.key()].figures[GREEDY], task.job.settings.seed
+            where = f"runs/{task.key()}" if (task.runs / task.key() / MANIFEST).exists() else ""
+            lines.append(f'{where},{kind},"{model}",{seed},{row["reward"]:.4f},{row["coverage"]:.1f}')
     write_whole(out / "runs.csv", "\n".join(lines) + "\n")
 
 
@@ -181,13 +198,16 @@ def _report(sections: Sequence[Section], findings: Findings) -> Report:
 def environment(findings: Findings) -> dict[str, str]:
     """What the figures were made with."""
     outcomes = [outcome for each in findings.outcomes.values() for outcome in each]
-    versions: dict[str, Any] = outcomes[0].versions if outcomes else {}
+    versions = {
+        name: ", ".join(sorted({outcome.versions.get(name, "unknown") for outcome in outcomes}))
+        for name in dict.fromkeys(name for outcome in outcomes for name in outcome.versions)
+    }
     commits = sorted({outcome.git_hash[:12] for outcome in outcomes if outcome.git_hash})
     return {
         "data set": findings.world.data.name,
         **({} if findings.world.simulator_path is None else {"simulator": findings.world.simulator.kind}),
         "runs": f"{len(outcomes)}, {sum(outcome.seconds for outcome in outcomes) / 3600:.1f} hours of learning",
-        **{name: str(version) for name, version in versions.items()},
+        **versions,
         "commits": ", ".join(commits) or "unknown",
         "Python": platform.python_version(),
         "page made on": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",

@@ -19,6 +19,7 @@ from gfn4rec.experiments.trials import Place, Trial, Trials, forget_trials, open
 from gfn4rec.experiments.tuned import read_tuned, write_tuned
 from gfn4rec.experiments.world import World, digest
 from gfn4rec.seeding import numpy_generator
+from gfn4rec.storage import make_directory
 from gfn4rec.training.config import Kind, RunSettings, resolve_settings
 
 Strategy: TypeAlias = Literal["line", "grid", "tpe"]
@@ -81,7 +82,7 @@ def search_all(
     found = []
     for policy in policies:
         found.append(search(policy, config, world, engine, out, storage, device, report))
-        tuned[policy] = dict(found[-1].changes)
+        tuned[policy] = {**config.changes, **found[-1].changes}
         write_tuned(path, tuned)
     return found
 
@@ -128,10 +129,7 @@ def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
 
 
 def _file(out: Path) -> str:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another --out") from error
+    make_directory(out)
     return f"sqlite:///{out / 'trials.db'}"
 
 

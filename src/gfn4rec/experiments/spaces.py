@@ -16,16 +16,18 @@ COMMON: Final[Grid] = {"learning_rate": (1e-3, 1e-4, 1e-5), "weight_decay": (1e-
 
 _OFFSETS: Final[Grid] = {"b_r": (0.1, 0.3, 1.0, 1.5), "b_f": (0.1, 0.5, 1.0, 1.5, 2.0), "b_z": (0.1, 0.5, 1.0, 1.5)}
 
+_RATES = (3e-3, 2e-3, 1e-3, 5e-4)  # for a large learning batch
+
 OWN: Final[Mapping[str, Grid]] = {
     "gfn": _OFFSETS,
     "gfn-rerank": _OFFSETS,
     "list-cvae": {"beta": (1.0, 0.1, 0.01, 0.001)},
     "prm": {"pv_weight": (1.0, 0.1, 0.01)},
     # Not in the paper; in the spirit of its grids.
-    "boltzmann-cf": {"reward_temperature": (1.0, 0.3, 0.1, 0.03)},
-    "gfn-energy": {"learning_rate": (3e-3, 2e-3, 1e-3, 5e-4), "beta": (30.0, 60.0, 90.0, 120.0)},
+    "boltzmann-cf": {"learning_rate": _RATES, "reward_temperature": (1.0, 0.3, 0.1, 0.03)},
+    "gfn-energy": {"learning_rate": _RATES, "beta": (30.0, 60.0, 90.0, 120.0)},
 }
-"""What a policy has of its own; it comes before what is common."""
+"""What a policy has of its own; it takes the place of what is common."""
 
 _TABLES = ("settings.", "training.", "users.")
 

@@ -68,7 +68,7 @@ def to_html(table: Table) -> str:
         f'<th scope="col" class="{_kind(table, column)}">{html.escape(column.heading)}</th>' for column in table.columns
     )
     lines = [
-        f'<div class="table" id="{name}" role="region" aria-label="{html.escape(table.title)}" tabindex="0">',
+        f'<div class="table" id="table-{name}" role="region" aria-label="{html.escape(table.title)}" tabindex="0">',
         f"<table><caption><span>{caption}</span></caption>",
         f"<thead><tr><td></td>{headings}</tr></thead>",
         "<tbody>",

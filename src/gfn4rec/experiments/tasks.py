@@ -24,11 +24,14 @@ class JobTask:
     world: World
     runs: Path
     device: str = "cpu"
+    model: str = ""
+    """Its name among those compared."""
 
     @property
     def title(self) -> str:
         """For progress."""
-        return self.job.title()
+        settings = self.job.settings
+        return f"{self.model or settings.policy} {settings.kind}, seed {settings.seed}"
 
     def key(self) -> str:
         """Of what is found."""

@@ -15,7 +15,7 @@ Tuned: TypeAlias = dict[str, dict[str, Any]]  # changes by policy
 
 
 def write_tuned(path: Path, tuned: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write changes by policy: numbers, booleans and texts."""
+    """Write changes by policy: numbers, booleans, texts and lists of them."""
     tables = []
     for policy, changes in tuned.items():
         lines = [f"{_key(key)} = {_value(key, value)}\n" for key, value in changes.items()]
@@ -42,6 +42,7 @@ def _key(key: str) -> str:
 
 def _value(key: str, value: Any) -> str:
     """Of these kinds of values JSON and TOML write the same."""
-    if not isinstance(value, bool | int | float | str):
-        raise UserError(f"{key}: write a number, a boolean or a text, not {value!r}")
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, bool | int | float | str) for part in parts):
+        raise UserError(f"{key}: write a number, a boolean, a text or a list of them, not {value!r}")
     return json.dumps(value, ensure_ascii=False)

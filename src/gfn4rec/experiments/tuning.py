@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from gfn4rec.experiments.engines import Engine
-from gfn4rec.experiments.models import MODELS, SENSITIVITY
+from gfn4rec.experiments.models import MODELS
 from gfn4rec.experiments.protocol import Need, Protocol, has_setting
 from gfn4rec.experiments.search import Progress, SearchConfig, search
-from gfn4rec.experiments.spaces import grid_of
 from gfn4rec.experiments.tuned import Tuned, write_tuned
 from gfn4rec.experiments.world import World
 from gfn4rec.training.config import Kind
@@ -28,14 +27,14 @@ def tune(
     found: dict[Kind, Tuned] = {}
     for kind, name in needs:
         model = MODELS[name]
-        if model.is_study or name.partition(" = ")[0] in SENSITIVITY or model.policy in found.get(kind, {}):
+        if not model.is_compared or model.policy in found.get(kind, {}):
             continue
         config = SearchConfig(
             kind=kind,
             num_trials=num_trials,
             num_steps=protocol.budget.trial_steps,
             num_batches=protocol.budget.num_batches,
-            changes=_changes(protocol, kind, name),
+            changes=_changes(protocol, kind, model.policy),
         )
         best = search(model.policy, config, world, engine, out, device=device, report=report)
         found.setdefault(kind, {})[model.policy] = dict(best.changes)
@@ -43,10 +42,7 @@ def tune(
     return replace(protocol, tuned=found)
 
 
-def _changes(protocol: Protocol, kind: Kind, name: str) -> dict[str, object]:
-    """What all trials have: the model's own and the user's settings, but those that are searched."""
-    model = MODELS[name]
-    searched = grid_of(model.policy)
-    defaults = {key: value for key, value in model.defaults.items() if key not in searched}
-    wanted = {**defaults, "warmup_steps": protocol.budget.warmup_steps, **protocol.changes}
-    return {key: value for key, value in wanted.items() if has_setting(kind, model.policy, key)}
+def _changes(protocol: Protocol, kind: Kind, policy: str) -> dict[str, object]:
+    """What all trials of a policy have."""
+    wanted = {"warmup_steps": protocol.budget.warmup_steps, **protocol.changes}
+    return {key: value for key, value in wanted.items() if has_setting(kind, policy, key)}

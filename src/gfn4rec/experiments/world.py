@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ class World:
     def resolved(self) -> "World":
         """The same for whoever stands elsewhere."""
         users = self.simulator_path
-        return World(self.data_path.resolve(), None if users is None else users.resolve())
+        return replace(self, data_path=self.data_path.resolve(), simulator_path=users and users.resolve())
 
     @cached_property
     def data(self) -> Manifest:
@@ -37,11 +37,23 @@ class World:
             raise UserError("this needs simulated users; name them with --simulator")
         return read_simulator_manifest(self.simulator_path)
 
+    @property
+    def rho(self) -> float:
+        """How strongly items influence each other, unless a job says so."""
+        return self.simulator.rho
+
     @cached_property
     def identity(self) -> str:
-        """Equal where the same files are, wherever they lie."""
-        files = {name: entry.sha256 for name, entry in self.data.files.items()}
-        return digest({"data": files, "simulator": self.simulator.files, "rho": self.simulator.rho})
+        """Equal where the same files are, with the same meaning, wherever they lie."""
+        data, users = self.data, self.simulator
+        return digest(
+            {
+                "files": {name: entry.sha256 for name, entry in data.files.items()},
+                "weights": {each.name: each.weight for each in data.behaviours},
+                "settings": data.settings.model_dump(mode="json"),
+                "simulator": [users.kind, users.model, users.files, users.rho],
+            }
+        )
 
     def title(self) -> str:
         """For captions."""

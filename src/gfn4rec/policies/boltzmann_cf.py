@@ -1,12 +1,14 @@
 """Boltzmann CF: predicts the reward of an item, and samples slates from the softmax of the predictions."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
+from gfn4rec.policies.averaging import AVERAGING
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
 from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
 from gfn4rec.policies.candidates import Candidates
@@ -28,6 +30,7 @@ class BoltzmannCF(Policy):
     description: ClassVar = "regression of the item reward, sampled by softmax(reward / temperature)"
     Config: ClassVar = BoltzmannCFConfig
     config: BoltzmannCFConfig
+    training_defaults: ClassVar[Mapping[str, Any]] = AVERAGING
 
     def __init__(self, catalogue: Catalogue, config: BoltzmannCFConfig) -> None:
         super().__init__(catalogue, config)

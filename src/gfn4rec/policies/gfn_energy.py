@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from gfn4rec.policies.averaging import AVERAGING
 from gfn4rec.policies.gfn import GFN4Rec, GFNConfig
 
 
@@ -21,11 +22,4 @@ class EnergyGFN(GFN4Rec):
     description: ClassVar = "GFN4Rec with an energy reward, paid item by item: high reward and wide coverage"
     Config: ClassVar = EnergyGFNConfig
     config: EnergyGFNConfig
-    # Once the policy is good, residuals are noise of the answers: many of them, at a falling rate, average it out.
-    training_defaults: ClassVar[Mapping[str, Any]] = {
-        "learning_batch": 512,
-        "newest_share": 0.125,
-        "learning_rate": 2e-3,
-        "schedule": "cosine",
-        "epsilon": 0.01,
-    }
+    training_defaults: ClassVar[Mapping[str, Any]] = AVERAGING

@@ -117,8 +117,10 @@ def resolve_settings(
     for key, value in named:
         _apply(key, value, tables, kinds)
     parsed = {key: kinds[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
-    users = parsed["users"]
+    users, training = parsed["users"], parsed["training"]
     assert isinstance(users, UsersConfig)
+    if isinstance(training, OnlineConfig) and policy_class(name).is_learned:
+        _refuse_idle(training, where)
     values = {
         "kind": kind,
         "policy": name,
@@ -128,6 +130,13 @@ def resolve_settings(
         "users": users,
     }
     return RunSettings.parse(values, where)
+
+
+def _refuse_idle(training: OnlineConfig, where: str) -> None:
+    """A run that ends before it begins to learn is a mistake."""
+    if training.warmup_steps >= training.num_steps:
+        idle, steps = training.warmup_steps, training.num_steps
+        raise UserError(f"{where}: nothing would be learned in {steps} steps; lower warmup_steps, which is {idle}")
 
 
 def _table(content: dict[str, Any], key: str, where: str) -> dict[str, Any]:
