@@ -88,6 +88,7 @@ def test_plots_and_the_page_are_there(report: Path) -> None:
     for each in (REPRODUCTIONS[name] for name in chosen(["all"])):
         assert f">{escape(each.title)}</h2>" in page
     assert "A few slates" in page
+    assert "learning_batch = 32" in page  # settings that are not defaults are told
     assert "Quick budget" in page
     start = page.index("<svg")
     ElementTree.fromstring(page[start : page.index("</svg>", start) + 6])

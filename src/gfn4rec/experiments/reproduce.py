@@ -206,9 +206,23 @@ def environment(findings: Findings) -> dict[str, str]:
     return {
         "data set": findings.world.data.name,
         **({} if findings.world.simulator_path is None else {"simulator": findings.world.simulator.kind}),
+        **_settings(findings.protocol),
         "runs": f"{len(outcomes)}, {sum(outcome.seconds for outcome in outcomes) / 3600:.1f} hours of learning",
         **versions,
         "commits": ", ".join(commits) or "unknown",
         "Python": platform.python_version(),
         "page made on": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
+
+
+def _settings(protocol: Protocol) -> dict[str, str]:
+    """What was found by a search, taken from the paper or changed by the user; all else are defaults."""
+    told = {
+        f"settings {kind}": "; ".join(f"{policy}: {_list(changes)}" for policy, changes in tuned.items())
+        for kind, tuned in protocol.tuned.items()
+    }
+    return {name: text for name, text in {**told, "settings of all": _list(protocol.changes)}.items() if text}
+
+
+def _list(changes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in changes.items())

@@ -49,8 +49,8 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         pictures=[figures.frontier_figure],
         words="Table 2 of the paper, and two models it does not have: Boltzmann CF, the strong simple rival, and the "
         "energy flow, this project's own. They learn from batches of 512 at a falling rate, the paper's models from "
-        "batches of 128 at a constant one, as the paper says. The second table has the paper's own protocol, which "
-        "averages the last steps of learning; only there is no greedy row.",
+        "batches of 128 at a constant one, as the paper says. The second table has means of "
+        "the last 100 steps of learning, as the paper reports them; here all models sample while they learn.",
         needs_ruler=True,
     ),
     "offline": Reproduction(
