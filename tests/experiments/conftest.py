@@ -12,6 +12,7 @@ from gfn4rec.experiments.engines import Event, Events, Work
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.world import World
 from gfn4rec.training.config import Kind
+from tests.experiments.book import Book
 from tests.training.conftest import small_settings
 
 MODEL = "num_epochs = 1\nbatch_windows = 64\n[model]\ndim = 8\nembedding_dim = 8\nnum_heads = 2\nnum_layers = 1\n"
@@ -51,3 +52,8 @@ class HereEngine:
 @pytest.fixture
 def engine() -> HereEngine:
     return HereEngine()
+
+
+@pytest.fixture
+def book(world: World) -> Book:
+    return Book(world)

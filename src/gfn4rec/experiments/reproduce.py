@@ -9,7 +9,7 @@ from typing import Any
 
 from gfn4rec.config import nearest
 from gfn4rec.errors import RunError, UserError
-from gfn4rec.experiments.campaign import Shelf, Watch, carry_out
+from gfn4rec.experiments.campaign import Carried, Shelf, Watch, carry_out
 from gfn4rec.experiments.comparisons import ONLINE_LINES
 from gfn4rec.experiments.engines import Engine
 from gfn4rec.experiments.findings import Findings
@@ -82,15 +82,9 @@ def reproduce(
         ruler = RulerTask(next(task.job for (kind, _), (task, *_) in tasks.items() if kind == "online"), world, device)
         every.append(ruler)
     carried = carry_out(every, Shelf(out / "runs", summaries), engine, watch)
-    outcomes: dict[Need, list[Outcome]] = {
-        need: [carried.found[task.key()] for task in each]
-        for need, each in tasks.items()
-        if all(task.key() in carried.found for task in each)
-    }
+    findings = _findings(world, protocol, tasks, carried, ruler)
     _write_list(tasks, carried.found, out)
-    points = carried.found.get(ruler.key(), []) if ruler else []
-    findings = Findings(world, protocol, outcomes, points, published_for(world.data.name))
-    whole = {name: each for name, each in wanted.items() if all(need in outcomes for need in each.needs)}
+    whole = {name: each for name, each in wanted.items() if all(need in findings.outcomes for need in each.needs)}
     made = write_all(whole, findings, out)
     if carried.failures:
         left_out = ", ".join(name for name in wanted if name not in whole) or "none"
@@ -99,6 +93,23 @@ def reproduce(
             f"{carried.failures[0]}"
         )
     return made
+
+
+def _findings(
+    world: World,
+    protocol: Protocol,
+    tasks: Mapping[Need, Sequence[JobTask]],
+    carried: Carried,
+    ruler: RulerTask | None,
+) -> Findings:
+    """What was needed and found with every seed."""
+    outcomes: dict[Need, list[Outcome]] = {
+        need: [carried.found[task.key()] for task in each]
+        for need, each in tasks.items()
+        if all(task.key() in carried.found for task in each)
+    }
+    points = carried.found.get(ruler.key(), []) if ruler else []
+    return Findings(world, protocol, outcomes, points, published_for(world.data.name))
 
 
 def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any], out: Path) -> None:

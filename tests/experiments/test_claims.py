@@ -1,0 +1,163 @@
+"""Verdicts on the paper's claims, of figures that are written down."""
+
+from typing import Any
+
+import pytest
+
+from gfn4rec.experiments import claims, studies
+from gfn4rec.experiments.findings import Findings
+from tests.experiments.book import Book
+
+
+def verdict(book: Book, judge: Any) -> tuple[str, str]:
+    claim = judge(book.findings())
+    return claim.verdict, claim.figures
+
+
+def test_best_in_reward(book: Book) -> None:
+    book.greedy["online", "PRM"], book.greedy["online", "GFN4Rec"] = {"reward": 2.0}, {"reward": 2.2}
+    found, figures = verdict(book, claims.best_in_reward)
+    assert found == "holds"
+    assert figures.startswith("2.200, +10.0% (+10.0% to +10.0%) against PRM")
+    book.by_seed["online", "GFN4Rec"] = [{"reward": 1.9}, {"reward": 2.2}]
+    assert verdict(book, claims.best_in_reward)[0] == "holds in part"
+    book.by_seed["online", "GFN4Rec"] = [{"reward": 1.9}, {"reward": 1.9}]
+    assert verdict(book, claims.best_in_reward)[0] == "does not hold here"
+
+
+def test_the_best_baseline_is_that_of_the_online_table(book: Book) -> None:
+    book.greedy["online", "ListCVAE"] = {"reward": 9.0}  # the table has it sampled
+    book.sampled["online", "ListCVAE"] = {"reward": 1.5}
+    assert "against ListCVAE" in verdict(book, claims.ten_percent)[1]
+    assert verdict(book, claims.ten_percent)[1].startswith("-33.3%")
+
+
+@pytest.mark.parametrize(
+    ("reward", "covered", "expected"),
+    [(1.0, 40, "holds"), (0.98, 40, "holds"), (0.9, 40, "holds in part"), (0.9, 39, "does not hold here")],
+)
+def test_explores_widely(book: Book, reward: float, covered: float, expected: str) -> None:
+    book.sampled["online", "GFN4Rec"] = {"reward": reward, "coverage": covered}
+    assert verdict(book, claims.explores_widely)[0] == expected
+    book.greedy["online", "PRM"] = {"coverage": 11.0}
+    assert verdict(book, claims.explores_widely)[0] != "holds"
+
+
+def test_list_cvae_is_diverse(book: Book) -> None:
+    book.sampled["online", "ListCVAE"] = {"reward": 0.9, "coverage": 262.0}
+    assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds"
+    book.sampled["online", "ListCVAE"] = {"reward": 1.1, "coverage": 262.0}
+    assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds in part"
+    book.sampled["online", "ListCVAE"] = {"reward": 0.9, "coverage": 262.0}
+    book.greedy["online", "CF"] = {"coverage": 300.0}
+    assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds in part"
+
+
+@pytest.mark.parametrize(("ours", "expected"), [(2.2, "holds"), (2.1, "holds in part"), (1.9, "does not hold here")])
+def test_ten_percent(book: Book, ours: float, expected: str) -> None:
+    book.greedy["online", "CF"], book.greedy["online", "GFN4Rec"] = {"reward": 2.0}, {"reward": ours}
+    found, figures = verdict(book, claims.ten_percent)
+    assert found == expected
+    assert figures.startswith(f"{ours / 2 - 1:+.1%} (")
+    assert figures.endswith("against CF")
+
+
+def test_detailed_balance_offline(book: Book) -> None:
+    book.greedy["offline", "GFN4Rec (DB)"] = {"reward": 1.1}
+    assert verdict(book, claims.detailed_balance_offline)[0] == "holds in part"
+    book.test["offline", "GFN4Rec (DB)"] = {"r_ndcg": 0.35}
+    assert verdict(book, claims.detailed_balance_offline)[0] == "holds"
+    book.has_test = False
+    assert verdict(book, claims.detailed_balance_offline)[0] == "holds"
+
+
+def test_offline_is_below_online(book: Book) -> None:
+    assert verdict(book, claims.offline_is_below_online)[0] == "does not hold here"
+    for model in studies.IN_BOTH:
+        book.greedy["offline", model] = {"reward": 0.9}
+    assert verdict(book, claims.offline_is_below_online)[0] == "holds"
+
+
+def test_rerankers_cover_more_offline(book: Book) -> None:
+    book.greedy["offline", "RerankCF"] = book.greedy["offline", "PRM"] = {"coverage": 20.0}
+    found, figures = verdict(book, claims.rerankers_cover_more_offline)
+    assert found == "holds"
+    assert figures.startswith("RerankCF offline 2.0 times CF, PRM offline 2.0 times CF, PRM online 1.0 times CF")
+    book.greedy["online", "PRM"] = {"coverage": 20.0}
+    assert verdict(book, claims.rerankers_cover_more_offline)[0] == "holds in part"
+    book.greedy["offline", "RerankCF"] = {"coverage": 19.0}
+    assert verdict(book, claims.rerankers_cover_more_offline)[0] == "does not hold here"
+
+
+def test_settings_that_hardly_matter(book: Book) -> None:
+    book.greedy["online", "b_z = 0.5"] = {"reward": 1.05}
+    book.greedy["online", "b_f = 0.9"] = {"reward": 0.951}
+    assert verdict(book, claims.normaliser_of_one)[0] == "holds"
+    assert verdict(book, claims.flat_in_shift)[0] == "holds"
+    book.greedy["online", "b_z = 0.5"] = {"reward": 1.06}
+    book.greedy["online", "b_f = 0.9"] = {"reward": 0.94}
+    assert verdict(book, claims.normaliser_of_one)[0] == "does not hold here"
+    found, figures = verdict(book, claims.flat_in_shift)
+    assert found == "does not hold here"
+    assert figures.startswith("0.1: 1.000, 0.3: 1.000, 0.5: 1.000, 0.7: 1.000, 0.9: 0.940; spread 6.0%")
+
+
+GREEDY_CURVE = [
+    {"reward": 1.0, "coverage": 100.0},
+    {"reward": 2.0, "coverage": 50.0},
+    {"reward": 2.1, "coverage": 10.0},
+]
+SAMPLED_CURVE = [
+    {"reward": 1.4, "coverage": 100.0},
+    {"reward": 2.1, "coverage": 90.0},
+    {"reward": 2.0, "coverage": 80.0},
+]
+
+
+def test_greedy_rises_faster(book: Book) -> None:
+    for model in ("GFN4Rec", "GFN4Rec (DB)"):
+        book.curve["online", model] = list(zip(GREEDY_CURVE, SAMPLED_CURVE, strict=True))
+    found, figures = verdict(book, claims.greedy_rises_faster)
+    assert found == "holds"
+    assert figures.startswith(
+        "GFN4Rec: from the first look to the middle +1.000 greedy and +0.700 sampled; 10% and 80% of the first"
+    )
+    book.curve["online", "GFN4Rec (DB)"] = list(zip(SAMPLED_CURVE, GREEDY_CURVE, strict=True))
+    assert verdict(book, claims.greedy_rises_faster)[0] == "holds in part"
+    book.curve["online", "GFN4Rec"] = list(zip(SAMPLED_CURVE, GREEDY_CURVE, strict=True))
+    assert verdict(book, claims.greedy_rises_faster)[0] == "does not hold here"
+
+
+def test_maximum_is_unstable(book: Book) -> None:
+    looks = [{"reward": 2.0 if number % 2 else 2.02, "max_reward": 3.0 if number % 2 else 2.7} for number in range(6)]
+    book.curve["online", "GFN4Rec"] = [(look, look) for look in looks]
+    found, figures = verdict(book, claims.maximum_is_unstable)
+    assert found == "holds"  # 3.0, 2.7, 3.0 are moves of 10 % and of 11.1 %
+    assert figures == "in the second half it moves by 10.56% from look to look, the average reward by 1.00%"
+    looks = [{"reward": 2.0 if number % 2 else 2.5, "max_reward": 3.0} for number in range(6)]
+    book.curve["online", "GFN4Rec"] = [(look, look) for look in looks]
+    assert verdict(book, claims.maximum_is_unstable)[0] == "does not hold here"
+
+
+def test_converges(book: Book) -> None:
+    looks = [{"reward": reward} for reward in (1.0, 1.5, 1.9, 2.0, 2.01)]
+    for model in ("CF", "ListCVAE", "PRM", "GFN4Rec"):
+        book.curve["online", model] = [(look, look) for look in looks]
+    assert verdict(book, claims.converges)[0] == "holds"
+    for last, told in ((2.1, "PRM +5.0%"), (1.0, "PRM -50.0%")):
+        changed = [*looks[:-1], {"reward": last}]
+        book.curve["online", "PRM"] = [(look, look) for look in changed]
+        found, figures = verdict(book, claims.converges)
+        assert found == "holds in part"
+        assert told in figures
+    book.curve["online", "PRM"] = [(looks[0], looks[0])]
+    found, figures = verdict(book, claims.converges)
+    assert found == "holds in part"
+    assert "PRM too few looks" in figures
+
+
+def test_every_claim_has_what_it_needs(book: Book) -> None:
+    findings = book.findings()
+    needed = {need: findings.outcomes[need] for need in claims.CLAIM_NEEDS}
+    table = claims.claims_table(Findings(findings.world, findings.protocol, needed, findings.ruler, findings.published))
+    assert len(table.rows) == len(claims.JUDGES) == 12
