@@ -25,7 +25,9 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     command = search_command(folder, data_folder, tmp_path / "out", "cf", "--workers", 2)
     result = cli(*command)
     assert result.code == 0, result.err
-    assert result.err == ""
+    assert [line.partition(", best")[0] for line in result.err.splitlines()] == [
+        f"gfn4rec: cf: {done} of 2 trials" for done in (1, 2)
+    ]
     for word in ("cf, 2 trials", "reward", "learning_rate", "done", f"are in {tmp_path / 'out' / 'tuned.toml'}"):
         assert word in result.out
     assert len(list((tmp_path / "out" / "runs").glob("*/outcome.json"))) == 2
@@ -37,6 +39,19 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     assert best["value"] == max(trial["value"] for trial in best["trials"])
     assert read_tuned(tmp_path / "out" / "tuned.toml") == {"cf": {**SETTINGS, **best["changes"]}}
     assert f"{best['value']:.4f}  {best['changes']['learning_rate']:.4g}" in result.out
+
+
+def test_values_of_ones_own(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
+    command = search_command(folder, data_folder, tmp_path, "cf", "--workers", 1, "--values", "learning_rate=0.02,0.03")
+    found = json.loads(cli(*command, "--json").out)["policies"]["cf"]
+    assert [trial["point"]["learning_rate"] for trial in found["trials"]] in ([0.02, 0.03], [0.03, 0.02])
+
+
+@pytest.mark.parametrize("text", ["learning_rate", "learning_rate=", "learning_rate=a,b"])
+def test_values_that_are_none(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path, text: str) -> None:
+    result = cli(*search_command(folder, data_folder, tmp_path / "out", "cf", "--values", text))
+    assert (result.code, result.err) == (2, f"gfn4rec: --values {text}: write KEY=NUMBER,NUMBER,...\n")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("how", [campaign.Interrupted, KeyboardInterrupt])

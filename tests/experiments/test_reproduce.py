@@ -20,11 +20,12 @@ from gfn4rec.experiments.models import ABLATIONS, FAIR, MODELS
 from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
 from gfn4rec.experiments.published import published, published_for
-from gfn4rec.experiments.reproduce import chosen, needs_of, with_published_settings
+from gfn4rec.experiments.reproduce import chosen, needs_of
 from gfn4rec.experiments.reproductions import REPRODUCTIONS
 from gfn4rec.experiments.search import Best, SearchConfig
 from gfn4rec.experiments.tasks import JobTask
 from gfn4rec.experiments.tuned import read_tuned
+from gfn4rec.experiments.tuning import with_published_settings
 from gfn4rec.experiments.world import World
 from tests.conftest import Cli
 from tests.experiments.conftest import HereEngine
@@ -254,20 +255,43 @@ def test_a_search_first_gives_each_policy_the_same_trials(
         return Best(policy, {"learning_rate": 0.5 if config.kind == "online" else 0.25}, 1.0, ())
 
     monkeypatch.setattr(tuning, "search", search)
-    needs = needs_of(["online", "balance", "b_f", "frontier"])
+    needs = needs_of(["online", "balance", "b_f", "frontier", "ablations"])
     protocol = tuning.tune(Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, world, engine, tmp_path)
-    online = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
-    assert [(policy, config.kind) for policy, config in searched] == [
-        *((each, "online") for each in online),
-        ("gfn", "offline"),
+    compared = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
+    on_same_terms = [*compared[:4], "gfn", *compared[4:]]  # both of the paper's objectives
+    assert [(policy, config.kind, config.num_steps) for policy, config in searched] == [
+        *((each, "online", 1000) for each in compared),
+        *(("gfn", "offline", 1000) for _ in range(2)),
+        *((each, "online", 300) for each in on_same_terms),
     ]
-    assert {(config.num_trials, config.num_steps, config.changes["num_users"]) for _, config in searched} == {
-        (7, 1000, 16)
-    }
+    assert {(config.num_trials, config.changes["num_users"]) for _, config in searched} == {(7, 16)}
     assert {config.num_batches for _, config in searched} == {100}
+    assert [config.changes.get("objective") for _, config in searched[6:8]] == ["db", None]
+    for _, config in searched[8:]:
+        assert len(config.values["learning_rate"]) == 4
+        assert config.start["learning_batch"] == 512
     assert protocol.jobs(("online", "CF"))[0].settings.training["learning_rate"] == 0.5
+    assert protocol.jobs(("online", "b_f = 0.3"))[0].settings.training["learning_rate"] == 0.5  # a variant of GFN4Rec
+    assert protocol.jobs(("online", "no exploration"))[0].settings.training["learning_rate"] == 0.5
     assert protocol.jobs(("offline", "GFN4Rec (DB)"))[0].settings.training["learning_rate"] == 0.25
-    assert read_tuned(tmp_path / "tuned-online.toml")["prm"] == {"learning_rate": 0.5}
+    assert read_tuned(tmp_path / "tuned-online.toml")["PRM"] == {"learning_rate": 0.5}
+
+
+def test_a_search_starts_where_the_papers_ended(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = []
+
+    def search(policy: str, config: SearchConfig, *_: object, **__: object) -> Best:
+        starts.append(config.start)
+        return Best(policy, {"b_r": 0.7}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    monkeypatch.setattr(tuning, "published_for", lambda _: published_for("kuairand-1k"))
+    protocol = tuning.tune(Protocol(BUDGETS["quick"]), [("online", "GFN4Rec")], 7, world, engine, tmp_path)
+    assert starts == [{"b_r": 0.1, "b_f": 1.0, "b_z": 1.0, "warmup_steps": 20}]
+    settings = protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings
+    assert (settings["b_r"], settings["b_f"]) == (0.7, 1.0)
 
 
 def test_what_a_row_says_is_not_changed() -> None:

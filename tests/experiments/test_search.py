@@ -105,8 +105,8 @@ def test_line_search_finds_the_best_value_of_each_setting(searcher: Searcher) ->
     assert best.changes == OPTIMUM
     assert best.value == 0
     assert trainer.asked[0] == START
-    # 1 + 2 + 2 + 3 + 4 + 3 in the first round; in the second the last line is known.
-    assert len(trainer.asked) == len(best.trials) == 15 + 11
+    # 1 + 2 + 3 + 4 + 3 + 2 in the first round; in the second the last line is known.
+    assert len(trainer.asked) == len(best.trials) == 15 + 12
     assert all_different(trainer.asked)
     assert [trial.value for trial in best.trials] == sorted((each.value or 0 for each in best.trials), reverse=True)
 
@@ -124,7 +124,7 @@ def test_line_search_takes_the_best_of_the_trials_it_has(searcher: Searcher) -> 
     trainer = Trainer(nearness(OPTIMUM))
     best = searcher(trainer, num_trials=4)
     assert [point["learning_rate"] for point in trainer.asked] == [1e-3, 1e-4, 1e-5, 1e-4]
-    assert best.changes == {**START, "learning_rate": 1e-4, "weight_decay": 1e-4}
+    assert best.changes == {**START, "learning_rate": 1e-4}  # b_r was tried once, further away
     assert len(best.trials) == 4
 
 
@@ -260,6 +260,33 @@ def test_another_search_is_another_study(searcher: Searcher) -> None:
         assert len(searcher(trainer, num_trials=2, **values).trials) == 2
         assert len(trainer.asked) == before + 2
     assert trainer.asked[6]["b_f"] == 0.1
+
+
+def test_values_of_ones_own_from_a_start_of_ones_own(searcher: Searcher) -> None:
+    trainer = Trainer(lambda point: point["learning_rate"])
+    rates = {"learning_rate": (0.1, 0.3, 0.2)}
+    best = searcher(trainer, num_trials=4, values=rates, start={"learning_rate": 0.19, "b_f": 1.4, "b_z": 0.5})
+    assert [each["learning_rate"] for each in trainer.asked] == [0.2, 0.1, 0.3, 0.3]
+    assert [each["b_f"] for each in trainer.asked] == [1.5] * 4
+    assert best.changes["b_z"] == 0.5
+    assert trainer.asked[3]["b_r"] != trainer.asked[2]["b_r"]  # what comes second, once the first is decided
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"b_q": (0.1,)}, "unknown key 'b_q'"),
+        ({"learning_rate": (0.1, -1.0)}, "learning_rate: Input should be greater than 0, got -1"),
+        ({"num_steps": (100.0, 200.0)}, "num_steps: policy gfn has no such number to search"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_before_any_trial(
+    searcher: Searcher, values: dict[str, tuple[float, ...]], line: str
+) -> None:
+    trainer = Trainer(lambda _: 1.0)
+    with pytest.raises(UserError, match=line):
+        searcher(trainer, values=values)
+    assert not trainer.asked
 
 
 def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

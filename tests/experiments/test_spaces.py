@@ -33,6 +33,19 @@ def test_the_papers_values() -> None:
     assert grid_of("gfn") == grid_of("gfn-rerank") == {**common, **offsets}
 
 
+def test_other_values_take_the_place_of_the_policys() -> None:
+    grid = grid_of("list-cvae", {"beta": 0.5}, {"learning_rate": (0.1, 0.2), "dropout": (0.0, 0.3)})
+    assert list(grid.items()) == [
+        ("learning_rate", (0.1, 0.2)),
+        ("weight_decay", (1e-4, 1e-5, 0.0)),
+        ("dropout", (0.0, 0.3)),
+    ]
+
+
+def test_what_matters_least_comes_last() -> None:
+    assert list(grid_of("prm")) == ["learning_rate", "pv_weight", "weight_decay"]
+
+
 def test_all_combinations() -> None:
     points = points_of({"a": (1.0, 2.0), "b": (3.0, 4.0, 5.0)})
     assert points[:2] == [{"a": 1.0, "b": 3.0}, {"a": 1.0, "b": 4.0}]

@@ -7,6 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
 from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.search import search_progress
 from gfn4rec.cli.train import INTERRUPTED
 from gfn4rec.errors import UserError
 
@@ -34,7 +35,7 @@ def reproduce_command(
     budget: Annotated[str, typer.Option(help="quick, or paper: the full protocol.")] = "quick",
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs per model, in place of the budget's.")] = None,
     tuned: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings by policy, as `gfn4rec search` writes them.")
+        Path | None, typer.Option(metavar="FILE", help="Settings by policy or model, as a search writes them.")
     ] = None,
     trials: Annotated[
         int, typer.Option(min=0, help="Search the settings of each model first, with so many trials.")
@@ -81,7 +82,7 @@ def reproduce_command(
                 users = _train_users(data, target / "simulator", device, work)
             world = World(data, users)
             if trials:
-                protocol = tune(protocol, needs, trials, world, how, target / "search", device, work.advance)
+                protocol = tune(protocol, needs, trials, world, how, target / "search", device, search_progress(work))
             made = reproduce(names, world, protocol, target, how, summaries, device, _watch(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")

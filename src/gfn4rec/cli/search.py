@@ -9,9 +9,11 @@ import typer
 from gfn4rec.cli.compute import DeviceOption, choose_device
 from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
 from gfn4rec.cli.train import INTERRUPTED, SetOption
+from gfn4rec.errors import UserError
 
 if TYPE_CHECKING:
-    from gfn4rec.experiments.search import Best
+    from gfn4rec.cli.output import Work
+    from gfn4rec.experiments.search import Best, Progress
 
 
 def search_command(
@@ -35,6 +37,10 @@ def search_command(
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; by default one per core.")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
     changes: SetOption = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V,V,...", help="Try these values of a setting; may be repeated."),
+    ] = None,
     device: DeviceOption = "cpu",
     as_json: JsonOption = False,
 ) -> int:
@@ -52,20 +58,44 @@ def search_command(
     from gfn4rec.experiments.world import World
     from gfn4rec.training.config import parse_change
 
-    values: dict[str, Any] = {"strategy": strategy, "kind": kind, "num_trials": trials, "num_steps": steps}
+    how: dict[str, Any] = {"strategy": strategy, "kind": kind, "num_trials": trials, "num_steps": steps}
     named = dict(parse_change(text) for text in changes or ())
-    config = SearchConfig.parse({**values, "num_batches": batches, "seed": seed, "changes": named}, "search")
-    how = open_engine(engine, workers, address)
+    tried = dict(_parse_values(text) for text in values or ())
+    chosen = {**how, "num_batches": batches, "seed": seed, "changes": named, "values": tried}
+    config = SearchConfig.parse(chosen, "search")
+    runner = open_engine(engine, workers, address)
     choose_device(device, None)
     with working(f"opening {data}") as work:
         try:
             world = World(data, simulator)
-            found = search_all(policies, config, world, how, target, storage, device, work.advance)
+            found = search_all(policies, config, world, runner, target, storage, device, search_progress(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")
             return INTERRUPTED
     _print(found, target / TUNED, as_json)
     return 0
+
+
+def search_progress(work: "Work") -> "Progress":
+    """A moving line on a terminal, and a line per finished trial anywhere."""
+    told: set[str] = set()
+
+    def report(title: str, done: int, total: int) -> None:
+        work.advance(title, done, total)
+        if done and title not in told:
+            tell(title)
+        told.add(title)
+
+    return report
+
+
+def _parse_values(text: str) -> tuple[str, tuple[float, ...]]:
+    """From `key=number,number`."""
+    key, _, numbers = text.partition("=")
+    try:
+        return key.strip(), tuple(float(number) for number in numbers.split(","))
+    except ValueError:
+        raise UserError(f"--values {text}: write KEY=NUMBER,NUMBER,...") from None
 
 
 def _print(found: "list[Best]", tuned: Path, as_json: bool) -> None:

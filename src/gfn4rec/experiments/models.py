@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
+from gfn4rec.experiments.spaces import LARGE_BATCH_RATES
 from gfn4rec.policies.averaging import AVERAGING
+
+Role: TypeAlias = Literal["compared", "same terms", "ablation", "swept"]
+"""Compared in the paper's tables; compared on equal terms; a method with one thing changed; one value of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -16,15 +20,16 @@ class Model:
     """Settings that a search must not change."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Settings that it may."""
-    is_study: bool = False
-    """Whether it belongs to this project's own studies, which have runs of another length."""
-    is_swept: bool = False
-    """Whether it is one value of a sweep."""
+    role: Role = "compared"
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Values that a search tries, in place of the policy's own."""
+    variant_of: str | None = None
+    """The model whose settings it has, but for what is fixed; it is not searched itself."""
 
     @property
-    def is_compared(self) -> bool:
-        """Whether it is a model of its own, and not a variant."""
-        return not (self.is_study or self.is_swept)
+    def is_study(self) -> bool:
+        """Whether it belongs to this project's own studies, which have runs of another length."""
+        return self.role in ("same terms", "ablation")
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,17 @@ MODELS: Final[Mapping[str, Model]] = {
     **_PUBLISHED,
     **_OWN,
     **{
-        f"{name} = {value}": Model("gfn", {name: value, **sweep.fixed}, is_swept=True)
+        f"{name} = {value}": Model("gfn", {name: value, **sweep.fixed}, role="swept", variant_of="GFN4Rec")
         for name, sweep in SENSITIVITY.items()
         for value in sweep.values
     },
     **{
-        fair: Model(model.policy, model.fixed, AVERAGING, is_study=True)
+        fair: Model(model.policy, model.fixed, AVERAGING, "same terms", {"learning_rate": LARGE_BATCH_RATES})
         for name, fair in FAIR.items()
         for model in ({**_PUBLISHED, **_OWN}[name],)
     },
-    **{name: Model("gfn-energy", fixed, is_study=True) for name, fixed in ABLATIONS.items()},
+    **{
+        name: Model("gfn-energy", fixed, role="ablation", variant_of=FAIR["Energy flow"])
+        for name, fixed in ABLATIONS.items()
+    },
 }

@@ -31,6 +31,8 @@ class Budget(StrictConfig):
     """Of each value of b_f, b_r and b_z, and of each model of a study."""
     trial_steps: int = Field(ge=1)
     """Of each trial of a search that comes first."""
+    study_trial_steps: int = Field(ge=1)
+    """The same before a study."""
     num_batches: int = Field(ge=1)
     """Of each measurement in the simulator."""
     look_every: int = Field(ge=1)
@@ -49,6 +51,7 @@ BUDGETS: Final = {
         offline_steps=400,
         study_steps=200,
         trial_steps=100,
+        study_trial_steps=100,
         num_seeds=2,
         num_sensitivity_seeds=1,
         num_batches=10,
@@ -62,6 +65,7 @@ BUDGETS: Final = {
         offline_steps=10_000,
         study_steps=1000,
         trial_steps=1000,
+        study_trial_steps=300,
         num_seeds=5,
         num_sensitivity_seeds=3,
         num_batches=100,
@@ -83,7 +87,7 @@ class Protocol:
     num_seeds: int | None = None
     """In place of the budget's."""
     tuned: Mapping[Kind, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """Settings by how a policy learns and by its name, as a search has found them."""
+    """Settings by how a model learns and by its name or its policy's, as a search has found them."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings of all runs; a policy takes those it has."""
     temperatures: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -92,10 +96,9 @@ class Protocol:
         """A job for each seed."""
         kind, name = need
         budget, model = self.budget, MODELS[name]
-        seeds = self.num_seeds or (budget.num_seeds if model.is_compared else budget.num_sensitivity_seeds)
+        seeds = self.num_seeds or (budget.num_seeds if model.role == "compared" else budget.num_sensitivity_seeds)
         wanted = {
-            **model.defaults,
-            **self.tuned.get(kind, {}).get(model.policy, {}),
+            **self.start(need),
             **self._training(kind, model),
             **self.changes,
             **model.fixed,  # else a row would not be what it says
@@ -109,6 +112,12 @@ class Protocol:
             )
             for seed in range(seeds)
         )
+
+    def start(self, need: Need) -> dict[str, Any]:
+        """Settings of a model that a search may change, or has found."""
+        kind, name = need
+        tuned, model = self.tuned.get(kind, {}), MODELS[name]
+        return {**model.defaults, **tuned.get(model.policy, {}), **tuned.get(model.variant_of or name, {})}
 
     def _training(self, kind: Kind, model: Model) -> dict[str, Any]:
         """The job measures in the end, so the run itself need not."""

@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from gfn4rec.experiments.comparisons import ONLINE_LINES
 from gfn4rec.experiments.engines import Engine
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.outcome import GREEDY, Outcome
-from gfn4rec.experiments.protocol import KINDS, Need, Protocol
+from gfn4rec.experiments.protocol import Need, Protocol
 from gfn4rec.experiments.published import published_for
 from gfn4rec.experiments.report import Plot, Report, Section, Slates, render_report
 from gfn4rec.experiments.reproductions import REPRODUCTIONS, Reproduction
 from gfn4rec.experiments.table_formats import to_csv, to_latex, to_markdown
 from gfn4rec.experiments.tables import Table, judge
 from gfn4rec.experiments.tasks import JobTask, RulerTask, Task
+from gfn4rec.experiments.tuning import with_published_settings
 from gfn4rec.experiments.world import World
 from gfn4rec.storage import MANIFEST, make_directory, write_whole
 
@@ -123,15 +124,6 @@ def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any
             where = f"runs/{task.key()}" if (task.runs / task.key() / MANIFEST).exists() else ""
             lines.append(f'{where},{kind},"{model}",{seed},{row["reward"]:.4f},{row["coverage"]:.1f}')
     write_whole(out / "runs.csv", "\n".join(lines) + "\n")
-
-
-def with_published_settings(protocol: Protocol, world: World) -> Protocol:
-    """Where no search has been made, GFN4Rec gets what the paper's search ended with."""
-    of_paper = published_for(world.data.name)
-    if of_paper is None:
-        return protocol
-    tuned = {kind: {"gfn": of_paper.settings, **protocol.tuned.get(kind, {})} for kind in KINDS}
-    return replace(protocol, tuned=tuned)
 
 
 def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path) -> Made:

@@ -45,13 +45,18 @@ class SearchConfig(StrictConfig):
     """Batches of the measurement that a trial is judged by."""
     changes: dict[str, Any] = Field(default_factory=dict)
     """Settings of every trial; they are not searched."""
+    start: dict[str, Any] = Field(default_factory=dict)
+    """Settings to start from, in place of the defaults; those that are searched change."""
+    values: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    """Values to try of some settings, in place of the policy's own."""
 
     def settings(self, policy: str, point: Point | None = None) -> RunSettings:
         """Of a trial. It is measured when it is over, so that the loop's own looks are kept short."""
         short = {"num_steps": self.num_steps, "final_batches": 1}
         if self.kind == "online":
             short |= {"evaluate_every": self.num_steps, "evaluation_batches": 1}
-        return resolve_settings(self.kind, policy, changes={**short, **self.changes, **(point or {})}, seed=self.seed)
+        changes = {**short, **self.start, **self.changes, **(point or {})}
+        return resolve_settings(self.kind, policy, changes=changes, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,10 @@ def search(
 
 
 def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
-    grid = grid_of(policy, config.changes)
+    grid = grid_of(policy, config.changes, config.values)
+    for key, values in config.values.items():
+        for value in values:
+            config.settings(policy, {key: value})  # what is wrong with a value is told before any trial
     return grid, start_of(grid, config.settings(policy))
 
 

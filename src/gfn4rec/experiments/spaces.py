@@ -11,12 +11,13 @@ from gfn4rec.training.config import RunSettings
 Grid: TypeAlias = Mapping[str, tuple[float, ...]]
 Point: TypeAlias = dict[str, float]
 
-COMMON: Final[Grid] = {"learning_rate": (1e-3, 1e-4, 1e-5), "weight_decay": (1e-4, 1e-5, 0.0)}
-"""Searched for every policy that learns."""
+_RATES: Final[Grid] = {"learning_rate": (1e-3, 1e-4, 1e-5)}
+_DECAYS: Final[Grid] = {"weight_decay": (1e-4, 1e-5, 0.0)}
 
 _OFFSETS: Final[Grid] = {"b_r": (0.1, 0.3, 1.0, 1.5), "b_f": (0.1, 0.5, 1.0, 1.5, 2.0), "b_z": (0.1, 0.5, 1.0, 1.5)}
 
-_RATES = (3e-3, 2e-3, 1e-3, 5e-4)  # for a large learning batch
+LARGE_BATCH_RATES: Final = (3e-3, 2e-3, 1e-3, 5e-4)
+"""Learning rates that suit a learning batch of 512."""
 
 OWN: Final[Mapping[str, Grid]] = {
     "gfn": _OFFSETS,
@@ -24,19 +25,22 @@ OWN: Final[Mapping[str, Grid]] = {
     "list-cvae": {"beta": (1.0, 0.1, 0.01, 0.001)},
     "prm": {"pv_weight": (1.0, 0.1, 0.01)},
     # Not in the paper; in the spirit of its grids.
-    "boltzmann-cf": {"learning_rate": _RATES, "reward_temperature": (1.0, 0.3, 0.1, 0.03)},
-    "gfn-energy": {"learning_rate": _RATES, "beta": (30.0, 60.0, 90.0, 120.0)},
+    "boltzmann-cf": {"learning_rate": LARGE_BATCH_RATES, "reward_temperature": (1.0, 0.3, 0.1, 0.03)},
+    "gfn-energy": {"learning_rate": LARGE_BATCH_RATES, "beta": (30.0, 60.0, 90.0, 120.0)},
 }
-"""What a policy has of its own; it takes the place of what is common."""
+"""What a policy has of its own."""
 
 _TABLES = ("settings.", "training.", "users.")
 
 
-def grid_of(policy: str, changes: Mapping[str, Any] | None = None) -> dict[str, tuple[float, ...]]:
-    """The values to try for a policy; a setting that `changes` decide is not searched."""
+def grid_of(
+    policy: str, changes: Mapping[str, Any] | None = None, values: Grid | None = None
+) -> dict[str, tuple[float, ...]]:
+    """The values to try for a policy, some of them given; a setting that `changes` decide is not searched."""
     if not policy_class(policy).is_learned:
         raise UserError(f"policy {policy} has nothing to learn, and nothing to search")
-    grid = {**COMMON, **OWN.get(policy, {})}
+    # What matters most comes first, because a search may be short.
+    grid = {**_RATES, **OWN.get(policy, {}), **_DECAYS, **(values or {})}
     decided = {key.removeprefix(table) for key in changes or {} for table in _TABLES}
     left = {key: values for key, values in grid.items() if key not in decided}
     if not left:
@@ -52,4 +56,7 @@ def points_of(grid: Grid) -> list[Point]:
 def start_of(grid: Grid, settings: RunSettings) -> Point:
     """The combination that is nearest to the settings."""
     current = {**settings.training, **settings.policy_settings}
+    for key in grid:
+        if not isinstance(current.get(key), float):
+            raise UserError(f"{key}: policy {settings.policy} has no such number to search")
     return {key: min(values, key=lambda value: abs(value - current[key])) for key, values in grid.items()}

@@ -1,4 +1,4 @@
-"""The settings that a search has found best: a TOML file with a table for each policy."""
+"""The settings that a search has found best: a TOML file with a table for each policy or model."""
 
 import json
 import re
@@ -8,31 +8,32 @@ from typing import Any, TypeAlias
 
 from gfn4rec.config import read_toml
 from gfn4rec.errors import UserError
+from gfn4rec.experiments.models import MODELS
 from gfn4rec.storage import write_whole
 from gfn4rec.training.config import Kind, resolve_settings
 
-Tuned: TypeAlias = dict[str, dict[str, Any]]  # changes by policy
+Tuned: TypeAlias = dict[str, dict[str, Any]]  # changes by policy, or by model
 
 
 def write_tuned(path: Path, tuned: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write changes by policy: numbers, booleans, texts and lists of them."""
+    """Write changes by name: numbers, booleans, texts and lists of them."""
     tables = []
-    for policy, changes in tuned.items():
+    for name, changes in tuned.items():
         lines = [f"{_key(key)} = {_value(key, value)}\n" for key, value in changes.items()]
-        tables.append(f"[{_key(policy)}]\n{''.join(lines)}")
+        tables.append(f"[{_key(name)}]\n{''.join(lines)}")
     write_whole(path, "\n".join(tables))
 
 
 def read_tuned(path: Path, kind: Kind = "online") -> Tuned:
-    """Changes by policy, each of them checked against the policy's settings and the loop's."""
+    """Changes by name, each of them checked against the policy's settings and the loop's."""
     tuned = read_toml(path)
-    for policy, changes in tuned.items():
+    for name, changes in tuned.items():
         if not isinstance(changes, dict):
-            raise UserError(f"{path}: {policy}: write a table, [{policy}], not {changes!r}")
+            raise UserError(f"{path}: {name}: write a table, [{name}], not {changes!r}")
         try:
-            resolve_settings(kind, policy, changes=changes)
+            resolve_settings(kind, MODELS[name].policy if name in MODELS else name, changes=changes)
         except UserError as error:
-            raise UserError(f"{path}: [{policy}]: {error}") from error
+            raise UserError(f"{path}: [{name}]: {error}") from error
     return tuned
 
 

@@ -1,12 +1,14 @@
-"""The search that comes before an experiment: each policy that is to be compared gets the same number of trials."""
+"""The search that comes before an experiment: each model that is to be compared gets the same number of trials."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gfn4rec.experiments.engines import Engine
 from gfn4rec.experiments.models import MODELS
-from gfn4rec.experiments.protocol import Need, Protocol, has_setting
+from gfn4rec.experiments.protocol import KINDS, Need, Protocol, has_setting
+from gfn4rec.experiments.published import published_for
 from gfn4rec.experiments.search import Progress, SearchConfig, search
 from gfn4rec.experiments.tuned import Tuned, write_tuned
 from gfn4rec.experiments.world import World
@@ -24,25 +26,38 @@ def tune(
     report: Progress = lambda *_: None,
 ) -> Protocol:
     """The protocol with the best settings of a line search, learned online and offline each for itself."""
+    protocol = with_published_settings(protocol, world)
     found: dict[Kind, Tuned] = {}
-    for kind, name in needs:
+    for need in needs:
+        kind, name = need
         model = MODELS[name]
-        if not model.is_compared or model.policy in found.get(kind, {}):
+        if model.variant_of is not None:
             continue
+        budget = protocol.budget
         config = SearchConfig(
             kind=kind,
             num_trials=num_trials,
-            num_steps=protocol.budget.trial_steps,
-            num_batches=protocol.budget.num_batches,
-            changes=_changes(protocol, kind, model.policy),
+            num_steps=budget.study_trial_steps if model.is_study else budget.trial_steps,
+            num_batches=budget.num_batches,
+            changes=_that_it_has(need, {**protocol.changes, **model.fixed}),
+            start=_that_it_has(need, {**protocol.start(need), "warmup_steps": budget.warmup_steps}),
+            values=dict(model.values),
         )
         best = search(model.policy, config, world, engine, out, device=device, report=report)
-        found.setdefault(kind, {})[model.policy] = dict(best.changes)
+        found.setdefault(kind, {})[name] = dict(best.changes)
         write_tuned(out / f"tuned-{kind}.toml", found[kind])
-    return replace(protocol, tuned=found)
+    return replace(protocol, tuned={kind: {**protocol.tuned.get(kind, {}), **tuned} for kind, tuned in found.items()})
 
 
-def _changes(protocol: Protocol, kind: Kind, policy: str) -> dict[str, object]:
-    """What all trials of a policy have."""
-    wanted = {"warmup_steps": protocol.budget.warmup_steps, **protocol.changes}
-    return {key: value for key, value in wanted.items() if has_setting(kind, policy, key)}
+def with_published_settings(protocol: Protocol, world: World) -> Protocol:
+    """Where no search has been made, GFN4Rec gets what the paper's search ended with."""
+    of_paper = published_for(world.data.name)
+    if of_paper is None:
+        return protocol
+    tuned = {kind: {"gfn": of_paper.settings, **protocol.tuned.get(kind, {})} for kind in KINDS}
+    return replace(protocol, tuned=tuned)
+
+
+def _that_it_has(need: Need, settings: Mapping[str, Any]) -> dict[str, Any]:
+    kind, name = need
+    return {key: value for key, value in settings.items() if has_setting(kind, MODELS[name].policy, key)}
