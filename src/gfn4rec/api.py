@@ -11,7 +11,6 @@ import torch
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
 from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
-from gfn4rec.evaluation.ranking import RankingRule
 from gfn4rec.evaluation.ruler import share_of_ruler
 from gfn4rec.evaluation.scores import evaluate_scores as measure_scores
 from gfn4rec.serving.recommender import Query as Query
@@ -122,7 +121,6 @@ def evaluate(
     temperatures: Sequence[float] = (1.0,),
     num_batches: int = 100,
     ruler_batches: int = 20,
-    ranking: RankingRule = "sorted",
     seed: int = 0,
     device: torch.device | str = "cpu",
     report: Callable[[str, int, int], None] = lambda *_: None,
@@ -153,9 +151,9 @@ def evaluate(
         def advance(done: int, total: int, name: str = name) -> None:
             report(name, done, total)
 
-        rows[name] = evaluate_in_simulator(policy, environment, showing, num_batches, seed, ranking, advance)
+        rows[name] = evaluate_in_simulator(policy, environment, showing, num_batches, seed, advance)
     num_test = len(opened.split("test"))
-    test = evaluate_on_log(policy, opened, batch_size=min(128, num_test), ranking=ranking) if num_test else None
+    test = evaluate_on_log(policy, opened, batch_size=min(128, num_test)) if num_test else None
     return Evaluation(rows, ruler, test)
 
 

@@ -31,7 +31,7 @@ def test_train_offline(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path
     result = cli(*command, "--policy", "cf", "--out", tmp_path / "run", "--json")
     found = json.loads(result.out)
     assert found["step"] == 12
-    assert set(found["test"]) == {"r_ndcg", "r_mrr"}
+    assert set(found["test"]) == {"r_ndcg", "r_mrr", "r_ndcg_unsorted", "r_mrr_unsorted"}
     assert "greedy" not in found
     result = cli(*command, "--policy", "cf", "--out", tmp_path / "more", "--simulator", folder / "simulator")
     assert "greedy" in result.out

@@ -240,7 +240,10 @@ def test_slates_do_not_depend_on_who_else_asks(policy: Policy, requests: Request
     torch.testing.assert_close(
         policy.recommend(alone, greedy=True).log_prob_BK, together.log_prob_BK[:1], atol=1e-5, rtol=1e-5
     )
-    assert policy.relevance(requests, together.slate_BK).shape == (40, 3)
+    relevance = policy.relevance(requests, together.slate_BK)
+    assert relevance.shape == (40, 3)
+    proposed = policy.relevance(requests, together.slate_BK, together.log_prob_BK)
+    torch.testing.assert_close(proposed, relevance, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ALL)

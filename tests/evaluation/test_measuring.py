@@ -43,7 +43,7 @@ class Recording:
         slate_BK = (request.user_B[:, None] + torch.arange(6)) % self.num_items + 1
         return Proposal(slate_BK, torch.zeros(slate_BK.shape))
 
-    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def relevance(self, request: Request, slate_BK: Tensor, *_: object) -> Tensor:
         self.ranked.append(request)
         return (slate_BK * request.history_BH[:, -1:] % 7).float()
 

@@ -7,11 +7,12 @@ from torch import Tensor
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
-from gfn4rec.evaluation.ranking import r_ndcg
+from gfn4rec.evaluation.ranking import r_mrr, r_ndcg
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Request
+from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from tests.simulator.conftest import FixedUsers
 
@@ -78,12 +79,15 @@ def test_an_incomplete_batch_is_left_out_unless_unsorted(data: SlateData) -> Non
             return super().relevance(request, slate_BK)
 
     policy, size = Counting(data, 1.0), num_slates // 2 + 1
-    evaluate_on_log(policy, data, batch_size=size)  # type: ignore[arg-type]
-    assert seen == [size]
-    seen.clear()
-    found = evaluate_on_log(policy, data, batch_size=size, ranking="unsorted")  # type: ignore[arg-type]
+    found = evaluate_on_log(policy, data, batch_size=size)  # type: ignore[arg-type]
     assert seen == [size, num_slates - size]
-    assert found["r_ndcg"] < 1
+    order = torch.randperm(num_slates, generator=torch_generator(0, "evaluation/log"))
+    first, last = (data.slates(data.split("test")[part]).item_reward_BK for part in order.split(size))
+    assert found["r_mrr"] == pytest.approx(r_mrr(first, first))
+    unsorted = [r_mrr(part, part, "unsorted") for part in (first, last)]
+    assert found["r_mrr_unsorted"] == pytest.approx(sum(unsorted) / 2)
+    assert found["r_ndcg"] == pytest.approx(1)
+    assert found["r_ndcg_unsorted"] < 1
     with pytest.raises(UserError, match="fewer than one batch of 9999"):
         evaluate_on_log(policy, data, batch_size=9999)  # type: ignore[arg-type]
 

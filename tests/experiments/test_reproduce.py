@@ -265,7 +265,6 @@ def test_a_search_first_gives_each_policy_the_same_trials(
         *((each, "online", 300) for each in on_same_terms),
     ]
     assert {(config.num_trials, config.changes["num_users"]) for _, config in searched} == {(7, 16)}
-    assert {config.num_batches for _, config in searched} == {100}
     assert [config.changes.get("objective") for _, config in searched[6:8]] == ["db", None]
     for _, config in searched[8:]:
         assert len(config.values["learning_rate"]) == 4

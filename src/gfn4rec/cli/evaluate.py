@@ -36,9 +36,11 @@ def evaluate_command(
     """Reward, ranking and diversity of a run's policy, greedy and sampled, beside the ruler's."""
     from gfn4rec import api
     from gfn4rec.evaluation.curve import plot_curves
+    from gfn4rec.evaluation.ranking import RankingRule, by_rule
 
     temperatures = parse_numbers("--temperature", temperature)
-    if ranking not in ("sorted", "unsorted"):
+    rules: dict[str, RankingRule] = {"sorted": "sorted", "unsorted": "unsorted"}
+    if ranking not in rules:
         raise UserError(f"--ranking {ranking}: choose sorted or unsorted")
     chosen = choose_device(device, threads)
     found: dict[str, api.Evaluation] = {}
@@ -52,20 +54,25 @@ def evaluate_command(
                 temperatures,
                 batches,
                 ruler_batches,
-                ranking,  # type: ignore[arg-type]
                 seed,
                 chosen,
                 work.advance,
                 tell,
                 rulers,
             )
-    rows = {name: each.with_ruler() for name, each in found.items()}
+    rows = {
+        name: {way: row | by_rule(row, rules[ranking]) for way, row in each.with_ruler().items()}
+        for name, each in found.items()
+    }
+    tests = {
+        name: each.test | by_rule(each.test, rules[ranking]) for name, each in found.items() if each.test is not None
+    }
     by_title = _titles(found, list(rulers.values()))
     if plot is not None:
         plot.write_bytes(plot_curves(rows, by_title))
     if as_json:
         runs = {
-            name: {"rows": rows[name], "test": each.test, "ruler": [point.as_dict() for point in each.ruler]}
+            name: {"rows": rows[name], "test": tests.get(name), "ruler": [point.as_dict() for point in each.ruler]}
             for name, each in found.items()
         }
         print_json({"runs": runs})
@@ -76,10 +83,9 @@ def evaluate_command(
         out().print()
         print_ruler(title, ruler)
     out().print()
-    for name, each in found.items():
-        if each.test is not None:
-            prefix = f"{name}, " if many else ""
-            out().print(f"{prefix}test slates: R-NDCG {each.test['r_ndcg']:.4f}, R-MRR {each.test['r_mrr']:.4f}")
+    for name, test in tests.items():
+        prefix = f"{name}, " if many else ""
+        out().print(f"{prefix}test slates: R-NDCG {test['r_ndcg']:.4f}, R-MRR {test['r_mrr']:.4f}")
 
 
 def _names(directories: list[Path]) -> dict[str, Path]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.metrics import coverage, intra_list_diversity, reference_diversity
-from gfn4rec.evaluation.ranking import RankingRule, r_mrr, r_ndcg
+from gfn4rec.evaluation.ranking import ranking_metrics
 from gfn4rec.policies.base import Policy
 from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import Feedback, UserEnvironment
@@ -46,7 +46,6 @@ def evaluate_in_simulator(
     showing: Showing,
     num_batches: int,
     seed: int,
-    ranking: RankingRule = "sorted",
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, float]:
     """Means over batches of fresh episodes. The same seed gives the same users and the same coin flips."""
@@ -63,13 +62,9 @@ def evaluate_in_simulator(
             epsilon=showing.epsilon,
         )
         feedback = environment.step(proposal.slate_BK)
-        score_BK = policy.relevance(request, proposal.slate_BK)
+        score_BK = policy.relevance(request, proposal.slate_BK, proposal.log_prob_BK)
         rows.append(
-            slate_metrics(environment, proposal.slate_BK, feedback)
-            | {
-                "r_ndcg": r_ndcg(score_BK, feedback.item_reward_BK, ranking),
-                "r_mrr": r_mrr(score_BK, feedback.item_reward_BK, ranking),
-            }
+            slate_metrics(environment, proposal.slate_BK, feedback) | ranking_metrics(score_BK, feedback.item_reward_BK)
         )
         request = feedback.next_request
         report(batch + 1, num_batches)
@@ -77,31 +72,23 @@ def evaluate_in_simulator(
 
 
 @torch.no_grad()
-def evaluate_on_log(
-    policy: Policy, data: SlateData, split: str = "test", batch_size: int = 128, ranking: RankingRule = "sorted"
-) -> dict[str, float]:
+def evaluate_on_log(policy: Policy, data: SlateData, split: str = "test", batch_size: int = 128) -> dict[str, float]:
     """R-NDCG and R-MRR of logged slates, batch by batch in an order drawn once and for all.
 
-    The last batch is left out if it is not full; the rule `unsorted` keeps it.
+    The last batch is left out if it is not full; the authors' way of computing them keeps it.
     """
     slates = data.split(split)
     order = torch.randperm(len(slates), generator=torch_generator(0, "evaluation/log"))
     batches = slates[order.to(slates.device)].split(batch_size)
-    if ranking == "sorted":
-        batches = [batch for batch in batches if len(batch) == batch_size]
-    if not batches:
+    if len(slates) < batch_size:
         raise UserError(f"the {split} split has {len(slates)} slates, fewer than one batch of {batch_size}")
     rows = []
     for batch in batches:
         logged = data.slates(batch)
         score_BK = policy.relevance(logged.request, logged.slate_BK)
-        rows.append(
-            {
-                "r_ndcg": r_ndcg(score_BK, logged.item_reward_BK, ranking),
-                "r_mrr": r_mrr(score_BK, logged.item_reward_BK, ranking),
-            }
-        )
-    return mean_metrics(rows)
+        rows.append(ranking_metrics(score_BK, logged.item_reward_BK))
+    full = mean_metrics(rows[: len(slates) // batch_size])
+    return {name: value if name.endswith("_unsorted") else full[name] for name, value in mean_metrics(rows).items()}
 
 
 def mean_metrics(rows: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -4,12 +4,30 @@ At each position of the slate, the B pairs of a batch are ranked by the model's 
 share the mean of the discounts of the ranks they occupy.
 """
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 RankingRule: TypeAlias = Literal["sorted", "unsorted"]
+Value = TypeVar("Value")
+
+
+def ranking_metrics(score_BK: Tensor, reward_BK: Tensor) -> dict[str, float]:
+    """Both metrics, and both as the authors' code computes them."""
+    return {
+        "r_ndcg": r_ndcg(score_BK, reward_BK),
+        "r_mrr": r_mrr(score_BK, reward_BK),
+        "r_ndcg_unsorted": r_ndcg(score_BK, reward_BK, "unsorted"),
+        "r_mrr_unsorted": r_mrr(score_BK, reward_BK, "unsorted"),
+    }
+
+
+def by_rule(row: Mapping[str, Value], rule: RankingRule) -> dict[str, Value]:
+    """The ranking metrics of one rule, under their plain names."""
+    ending = "" if rule == "sorted" else f"_{rule}"
+    return {name: row[f"{name}{ending}"] for name in ("r_ndcg", "r_mrr")}
 
 
 def r_ndcg(score_BK: Tensor, reward_BK: Tensor, rule: RankingRule = "sorted") -> float:

@@ -10,6 +10,7 @@ from filelock import FileLock
 from gfn4rec import api
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.protocol import Showing
+from gfn4rec.evaluation.ranking import by_rule
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.outcome import GREEDY, CurvePoint, Example, Outcome
 from gfn4rec.experiments.world import World
@@ -83,12 +84,9 @@ def _measure(job: Job, world: World, directory: Path, device: str) -> dict[str, 
     where = (directory, world.simulator_path, world.data_path)
     seed = job.settings.seed
     found = api.evaluate(*where, job.temperatures, job.num_batches, ruler_batches=0, seed=seed, device=device)
-    as_authors = api.evaluate(
-        *where, (), job.num_batches, ruler_batches=0, ranking="unsorted", seed=seed, device=device
-    )
-    unsorted = {GREEDY: as_authors.rows[GREEDY]} | ({} if as_authors.test is None else {"test": as_authors.test})
-    ranking = {way: {name: row[name] for name in ("r_ndcg", "r_mrr")} for way, row in unsorted.items()}
-    return {"figures": found.rows, "test": found.test, "unsorted": ranking}
+    rows = {GREEDY: found.rows[GREEDY]} | ({} if found.test is None else {"test": found.test})
+    unsorted = {way: by_rule(row, "unsorted") for way, row in rows.items()}
+    return {"figures": found.rows, "test": found.test, "unsorted": unsorted}
 
 
 def _curve(run: Run) -> tuple[CurvePoint, ...]:

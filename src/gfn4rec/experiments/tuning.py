@@ -38,7 +38,6 @@ def tune(
             kind=kind,
             num_trials=num_trials,
             num_steps=budget.study_trial_steps if model.is_study else budget.trial_steps,
-            num_batches=budget.num_batches,
             changes=_that_it_has(need, {**protocol.changes, **model.fixed}),
             start=_that_it_has(need, {**protocol.start(need), "warmup_steps": budget.warmup_steps}),
             values=dict(model.values),

@@ -137,16 +137,19 @@ class Policy(nn.Module, ABC):
             plan = self.plan(request, self._candidates(candidates, request), slate_BK, latent_BZ)
             return _probable(plan.log_probs(slate_BK))
 
-    def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def relevance(self, request: Request, slate_BK: Tensor, log_prob_BK: Tensor | None = None) -> Tensor:
         """What ranking metrics order shown items by, (B, K): the probability of the item at its step, or the trained
-        P(i|u) of a policy that has one.
+        P(i|u) of a policy that has one. Slates that were proposed come with the former.
         """
         self._check_slates(request, slate_BK)
         with _evaluating(self), torch.no_grad():
-            return self._relevance(request, slate_BK)
+            trained_BK = self._trained_relevance(request, slate_BK)
+            if trained_BK is not None:
+                return trained_BK
+            return (self.log_probs(request, slate_BK) if log_prob_BK is None else log_prob_BK).exp()
 
-    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        return self.log_probs(request, slate_BK).exp()
+    def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor | None:  # noqa: ARG002
+        return None
 
     def score(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The expected reward of given slates, (B,), as a policy estimates it that has learned a flow."""

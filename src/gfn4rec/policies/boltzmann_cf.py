@@ -47,7 +47,7 @@ class BoltzmannCF(Policy):
         return Plan(candidates, candidates.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
 
     @override
-    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The predicted reward."""
         return self.head.scores(*self.backbone.encode(request), slate_BK)
 

@@ -45,7 +45,7 @@ class CF(Policy):
         return self._plan(*self.backbone.encode(request), candidates)
 
     @override
-    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The trained P(i|u)."""
         state_BS, table_ND = self.backbone.encode(request)
         if self.config.probability == "sigmoid":

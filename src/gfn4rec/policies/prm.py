@@ -74,7 +74,7 @@ class PRM(Policy):
         return Plan(shortlist, shelf, constant_queries(torch.ones_like(state_BS[:, :1])))
 
     @override
-    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The trained P(i|u): a softmax over the list that holds the slate, in random order as in training."""
         state_BS, table_ND = self.backbone.encode(request)
         shortlist = self.ranker.shortlist(state_BS, table_ND, self._candidates(None, request), slate_BK)

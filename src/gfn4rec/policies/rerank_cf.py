@@ -44,7 +44,7 @@ class RerankCF(Policy):
         return Plan(shortlist, shortlist.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
 
     @override
-    def _relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+    def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
         """The trained P(i|u): a softmax over the list that holds the slate."""
         plan = self.plan(request, self._candidates(None, request), slate_BK)
         return plan.log_probs(slate_BK, distinct=False).exp()
