@@ -9,6 +9,7 @@ import pytest
 
 from gfn4rec.errors import UserError
 from gfn4rec.experiments.engines import Engine, Event, LocalEngine, RayEngine, open_engine
+from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.search import SearchConfig, search
 from gfn4rec.experiments.world import World
 from tests.experiments.conftest import HereEngine
@@ -94,9 +95,9 @@ def test_who_stops_listening_ends_the_work_of_a_cluster(cluster: Engine, tmp_pat
 def test_a_search_is_the_same_on_a_cluster(cluster: Engine, world: World, tmp_path: Path) -> None:
     changes = {**SMALL, **QUICK, "num_steps": 6, "weight_decay": 0.0}
     config = SearchConfig(num_steps=6, num_trials=2, num_batches=2, changes=changes)
-    found = search("cf", config, world, cluster, tmp_path / "cluster")
+    found = search("cf", config, Lab(world, cluster), tmp_path / "cluster")
     assert len({trial.value for trial in found.trials}) == len(found.trials) == 2
-    here = search("cf", config, world, HereEngine(), tmp_path / "here")
+    here = search("cf", config, Lab(world, HereEngine()), tmp_path / "here")
     assert [trial.point for trial in here.trials] == [trial.point for trial in found.trials]
     assert [trial.value for trial in here.trials] == pytest.approx([trial.value for trial in found.trials], rel=1e-5)
 

@@ -16,6 +16,7 @@ from gfn4rec.cli import main
 from gfn4rec.errors import RunError
 from gfn4rec.experiments import engines, extra, tuning
 from gfn4rec.experiments.engines import Tell
+from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.models import ABLATIONS, FAIR, MODELS
 from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
@@ -256,7 +257,9 @@ def test_a_search_first_gives_each_policy_the_same_trials(
 
     monkeypatch.setattr(tuning, "search", search)
     needs = needs_of(["online", "balance", "b_f", "frontier", "ablations"])
-    protocol = tuning.tune(Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, world, engine, tmp_path)
+    protocol = tuning.tune(
+        Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, Lab(world, engine), tmp_path
+    )
     compared = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
     on_same_terms = [*compared[:4], "gfn", *compared[4:]]  # both of the paper's objectives
     assert [(policy, config.kind, config.num_steps) for policy, config in searched] == [
@@ -287,7 +290,7 @@ def test_a_search_starts_where_the_papers_ended(
 
     monkeypatch.setattr(tuning, "search", search)
     monkeypatch.setattr(tuning, "published_for", lambda _: published_for("kuairand-1k"))
-    protocol = tuning.tune(Protocol(BUDGETS["quick"]), [("online", "GFN4Rec")], 7, world, engine, tmp_path)
+    protocol = tuning.tune(Protocol(BUDGETS["quick"]), [("online", "GFN4Rec")], 7, Lab(world, engine), tmp_path)
     assert starts == [{"b_r": 0.1, "b_f": 1.0, "b_z": 1.0, "warmup_steps": 20}]
     settings = protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings
     assert (settings["b_r"], settings["b_f"]) == (0.7, 1.0)

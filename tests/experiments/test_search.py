@@ -14,6 +14,7 @@ from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments import attempt
 from gfn4rec.experiments.campaign import Interrupted
 from gfn4rec.experiments.job import Job
+from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.search import Best, SearchConfig, Strategy, search, search_all
 from gfn4rec.experiments.spaces import Point, grid_of, points_of
@@ -90,7 +91,7 @@ def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searcher:
         at_once = {"warmup_steps": 0} if values.get("kind", "online") == "online" else {}
         changes = {**at_once, **values.pop("changes", {})}
         config = SearchConfig.parse({"num_steps": 4, "changes": changes, **values}, "search")
-        return search(policy, config, Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path / out)
+        return search(policy, config, Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path / out)
 
     return run
 
@@ -294,7 +295,7 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(attempt, "execute", trainer)
     told: list[tuple[str, int, int]] = []
     config = SearchConfig(strategy="tpe", num_trials=3, num_steps=2, changes={"warmup_steps": 0})
-    where = (config, Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path / "out")
+    where = (config, Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path / "out")
     found = search_all(["cf", "prm", "gfn"], *where, report=lambda *parts: told.append(parts))
     assert [len(best.trials) for best in found] == [3, 3, 3]
     assert len(trainer.asked) == 9
@@ -312,7 +313,7 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
 
 
 def test_a_database_that_is_none(tmp_path: Path) -> None:
-    where = (SearchConfig(), Nowhere(tmp_path, tmp_path), HereEngine(), tmp_path)
+    where = (SearchConfig(), Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path)
     for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials"):
         with pytest.raises(UserError, match="--storage: the database cannot be opened"):
             search("cf", *where, storage=url)

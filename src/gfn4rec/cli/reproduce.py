@@ -62,6 +62,7 @@ def reproduce_command(
     require_experiments()
     from gfn4rec.experiments.campaign import Interrupted
     from gfn4rec.experiments.engines import open_engine
+    from gfn4rec.experiments.lab import Lab
     from gfn4rec.experiments.protocol import read_protocol
     from gfn4rec.experiments.reproduce import needs_of, reproduce
     from gfn4rec.experiments.tuning import tune
@@ -80,10 +81,10 @@ def reproduce_command(
             users = simulator
             if users is None and needs:
                 users = _train_users(data, target / "simulator", device, work)
-            world = World(data, users)
+            lab = Lab(World(data, users), how, device)
             if trials:
-                protocol = tune(protocol, needs, trials, world, how, target / "search", device, search_progress(work))
-            made = reproduce(names, world, protocol, target, how, summaries, device, _watch(work))
+                protocol = tune(protocol, needs, trials, lab, target / "search", search_progress(work))
+            made = reproduce(names, protocol, lab, target, summaries, _watch(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")
             return INTERRUPTED

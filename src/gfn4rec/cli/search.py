@@ -54,6 +54,7 @@ def search_command(
     require_experiments()
     from gfn4rec.experiments.campaign import Interrupted
     from gfn4rec.experiments.engines import open_engine
+    from gfn4rec.experiments.lab import Lab
     from gfn4rec.experiments.search import TUNED, SearchConfig, search_all
     from gfn4rec.experiments.world import World
     from gfn4rec.training.config import parse_change
@@ -67,8 +68,8 @@ def search_command(
     choose_device(device, None)
     with working(f"opening {data}") as work:
         try:
-            world = World(data, simulator)
-            found = search_all(policies, config, world, runner, target, storage, device, search_progress(work))
+            lab = Lab(World(data, simulator), runner, device)
+            found = search_all(policies, config, lab, target, storage, search_progress(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")
             return INTERRUPTED

@@ -11,8 +11,8 @@ from gfn4rec.config import nearest
 from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments.campaign import Carried, Shelf, Watch, carry_out
 from gfn4rec.experiments.comparisons import ONLINE_LINES
-from gfn4rec.experiments.engines import Engine
 from gfn4rec.experiments.findings import Findings
+from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.outcome import GREEDY, Outcome
 from gfn4rec.experiments.protocol import Need, Protocol
 from gfn4rec.experiments.published import published_for
@@ -58,20 +58,19 @@ def needs_of(names: Sequence[str]) -> list[Need]:
 
 def reproduce(
     names: Sequence[str],
-    world: World,
     protocol: Protocol,
+    lab: Lab,
     out: Path,
-    engine: Engine,
     summaries: Path | None = None,
-    device: str = "cpu",
     watch: Watch = lambda _: None,
 ) -> Made:
     """Do the runs that are not known yet, then write tables, plots and the page."""
     wanted = {name: REPRODUCTIONS[name] for name in chosen(names)}
-    out, world = out.resolve(), world.resolved()  # whoever makes a run may stand elsewhere
+    out, lab = out.resolve(), lab.resolved()
+    world = lab.world
     protocol = with_published_settings(protocol, world)
     tasks = {
-        need: [JobTask(job, world, out / "runs", device, need[1]) for job in protocol.jobs(need)]
+        need: [JobTask(job, world, out / "runs", lab.device, need[1]) for job in protocol.jobs(need)]
         for need in needs_of(names)
     }
     if tasks:
@@ -80,9 +79,11 @@ def reproduce(
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None
     if any(each.needs_ruler for each in wanted.values()):
-        ruler = RulerTask(next(task.job for (kind, _), (task, *_) in tasks.items() if kind == "online"), world, device)
+        ruler = RulerTask(
+            next(task.job for (kind, _), (task, *_) in tasks.items() if kind == "online"), world, lab.device
+        )
         every.append(ruler)
-    carried = carry_out(every, Shelf(out / "runs", summaries), engine, watch)
+    carried = carry_out(every, Shelf(out / "runs", summaries), lab.engine, watch)
     findings = _findings(world, protocol, tasks, carried, ruler)
     _write_list(tasks, carried.found, out)
     whole = {name: each for name, each in wanted.items() if all(need in findings.outcomes for need in each.needs)}

@@ -14,6 +14,7 @@ from gfn4rec.experiments.attempt import Attempt, try_out
 from gfn4rec.experiments.campaign import Interrupted
 from gfn4rec.experiments.engines import Engine, Event
 from gfn4rec.experiments.job import CODE_VERSION, Job
+from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.spaces import Grid, Point, grid_of, points_of, start_of
 from gfn4rec.experiments.trials import Place, Trial, Trials, forget_trials, open_trials
 from gfn4rec.experiments.tuned import read_tuned, write_tuned
@@ -72,11 +73,9 @@ class Best:
 def search_all(
     policies: Sequence[str],
     config: SearchConfig,
-    world: World,
-    engine: Engine,
+    lab: Lab,
     out: Path,
     storage: str | None = None,
-    device: str = "cpu",
     report: Progress = lambda *_: None,
 ) -> list[Best]:
     """The best settings of each policy, with the same number of trials for each; they go to `tuned.toml`, too."""
@@ -86,7 +85,7 @@ def search_all(
         _grid_and_start(policy, config)
     found = []
     for policy in policies:
-        found.append(search(policy, config, world, engine, out, storage, device, report))
+        found.append(search(policy, config, lab, out, storage, report))
         tuned[policy] = {**config.changes, **found[-1].changes}
         write_tuned(path, tuned)
     return found
@@ -95,11 +94,9 @@ def search_all(
 def search(
     policy: str,
     config: SearchConfig,
-    world: World,
-    engine: Engine,
+    lab: Lab,
     out: Path,
     storage: str | None = None,
-    device: str = "cpu",
     report: Progress = lambda *_: None,
 ) -> Best:
     """The best settings of a policy. A search that was interrupted goes on; one that is over is answered at once.
@@ -108,19 +105,19 @@ def search(
     KeyboardInterrupt, if it is asked to end: what is at hand is saved, and the same call goes on.
     """
     grid, start = _grid_and_start(policy, config)
-    out, world = out.resolve(), world.resolved()  # whoever runs a trial may stand elsewhere
-    name = _name(policy, config, world, grid)
+    out, lab = out.resolve(), lab.resolved()
+    name = _name(policy, config, lab.world, grid)
     place = Place(storage or _file(out), name)
     is_adaptive = config.strategy == "tpe"
 
     def attempt(trial: Trial) -> Attempt:
         job = Job(settings=config.settings(policy, trial.point), temperatures=(), num_batches=config.num_batches)
-        return Attempt(job, world, out / "runs", device, trial.number, place, is_adaptive)
+        return Attempt(job, lab.world, out / "runs", lab.device, trial.number, place, is_adaptive)
 
     with open_trials(place, grid, is_adaptive, config.num_trials) as trials:
         watch = _Watch(policy, config.num_trials, trials, report)
         for some in _plan(config, trials, grid, start):
-            _run(some, attempt, trials, engine, watch)
+            _run(some, attempt, trials, lab.engine, watch)
         found = sorted(trials.all(), key=_rank)
     if found[0].value is None:
         forget_trials(place)  # what was in the way may be mended, and then they are worth another try

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gfn4rec.experiments.engines import Engine
+from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.models import MODELS
 from gfn4rec.experiments.protocol import KINDS, Need, Protocol, has_setting
 from gfn4rec.experiments.published import published_for
@@ -19,14 +19,12 @@ def tune(
     protocol: Protocol,
     needs: Sequence[Need],
     num_trials: int,
-    world: World,
-    engine: Engine,
+    lab: Lab,
     out: Path,
-    device: str = "cpu",
     report: Progress = lambda *_: None,
 ) -> Protocol:
     """The protocol with the best settings of a line search, learned online and offline each for itself."""
-    protocol = with_published_settings(protocol, world)
+    protocol = with_published_settings(protocol, lab.world)
     found: dict[Kind, Tuned] = {}
     for need in needs:
         kind, name = need
@@ -42,7 +40,7 @@ def tune(
             start=_that_it_has(need, {**protocol.start(need), "warmup_steps": budget.warmup_steps}),
             values=dict(model.values),
         )
-        best = search(model.policy, config, world, engine, out, device=device, report=report)
+        best = search(model.policy, config, lab, out, report=report)
         found.setdefault(kind, {})[name] = dict(best.changes)
         write_tuned(out / f"tuned-{kind}.toml", found[kind])
     return replace(protocol, tuned={kind: {**protocol.tuned.get(kind, {}), **tuned} for kind, tuned in found.items()})
