@@ -131,23 +131,23 @@ def test_line_search_takes_the_best_of_the_trials_it_has(searcher: Searcher) -> 
 
 def test_grid_search_tries_all(searcher: Searcher) -> None:
     few, all_, other = (Trainer(lambda point: point["learning_rate"]) for _ in range(3))
-    best = searcher(few, "cf", strategy="grid", num_trials=5)
+    best = searcher(few, "rerank-cf", strategy="grid", num_trials=5)
     assert len(few.asked) == len(best.trials) == 5
-    best = searcher(all_, "cf", strategy="grid", num_trials=100)  # goes on
+    best = searcher(all_, "rerank-cf", strategy="grid", num_trials=100)  # goes on
     assert len(all_.asked) == 4
     asked = few.asked + all_.asked
     assert len(best.trials) == 9
     assert all_different(asked)
-    assert all(point in asked for point in points_of(grid_of("cf")))
-    assert asked != points_of(grid_of("cf"))
-    searcher(other, "cf", strategy="grid", num_trials=5, seed=1)
+    assert all(point in asked for point in points_of(grid_of("rerank-cf")))
+    assert asked != points_of(grid_of("rerank-cf"))
+    searcher(other, "rerank-cf", strategy="grid", num_trials=5, seed=1)
     assert other.asked != few.asked
 
 
 def test_with_fewer_trials_the_first_count(searcher: Searcher) -> None:
     trainer = Trainer(nearness({"learning_rate": 1e-5, "weight_decay": 1e-4}))
-    many = searcher(trainer, "cf", strategy="grid", num_trials=9)
-    few = searcher(trainer, "cf", strategy="grid", num_trials=3)
+    many = searcher(trainer, "rerank-cf", strategy="grid", num_trials=9)
+    few = searcher(trainer, "rerank-cf", strategy="grid", num_trials=3)
     assert len(trainer.asked) == 9
     assert [trial.number for trial in sorted(few.trials, key=lambda each: each.number)] == [0, 1, 2]
     assert few.value == max(trial.value or -9 for trial in many.trials if trial.number < 3)
@@ -155,7 +155,7 @@ def test_with_fewer_trials_the_first_count(searcher: Searcher) -> None:
 
 def test_tpe_searches_between_the_values_and_gives_up_the_hopeless(searcher: Searcher, tmp_path: Path) -> None:
     trainer = Trainer(nearness(CF_OPTIMUM))
-    best = searcher(trainer, "cf", strategy="tpe", num_trials=12, seed=3)
+    best = searcher(trainer, "rerank-cf", strategy="tpe", num_trials=12, seed=3)
     assert len(trainer.asked) == len(best.trials) == 12
     assert trainer.asked[0] == {"learning_rate": 1e-3, "weight_decay": 0.0}
     assert best.value > trainer.reward(trainer.asked[0])
@@ -180,13 +180,13 @@ def test_tpe_searches_between_the_values_and_gives_up_the_hopeless(searcher: Sea
 
 def test_nothing_is_given_up_offline(searcher: Searcher) -> None:
     trainer = Trainer(nearness(CF_OPTIMUM))
-    best = searcher(trainer, "cf", strategy="tpe", num_trials=7, kind="offline", seed=3)
+    best = searcher(trainer, "rerank-cf", strategy="tpe", num_trials=7, kind="offline", seed=3)
     assert {trial.state for trial in best.trials} == {"done"}
 
 
 @pytest.mark.parametrize("strategy", ["line", "grid", "tpe"])
 def test_an_interrupted_search_goes_on(searcher: Searcher, strategy: Strategy) -> None:
-    values = {"policy": "cf", "strategy": strategy, "num_trials": 7}
+    values = {"policy": "rerank-cf", "strategy": strategy, "num_trials": 7}
     whole, first, second, third = (Trainer(nearness(CF_OPTIMUM)) for _ in range(4))
     expected = searcher(whole, out="whole", **values)
     first.ends_at = 5
@@ -202,11 +202,11 @@ def test_an_interrupted_search_goes_on(searcher: Searcher, strategy: Strategy) -
 
 def test_a_trial_without_settings_is_none(searcher: Searcher, tmp_path: Path) -> None:
     trainer = Trainer(nearness(CF_OPTIMUM))
-    searcher(trainer, "cf", strategy="tpe", num_trials=3)
+    searcher(trainer, "rerank-cf", strategy="tpe", num_trials=3)
     with open_storage(f"sqlite:///{tmp_path / 'out' / 'trials.db'}") as storage:
         (name,) = optuna.get_all_study_names(storage)
         optuna.load_study(study_name=name, storage=storage).ask()  # and killed before it suggests
-    best = searcher(trainer, "cf", strategy="tpe", num_trials=5)
+    best = searcher(trainer, "rerank-cf", strategy="tpe", num_trials=5)
     assert len(trainer.asked) == len(best.trials) == 5
     assert sorted(trial.number for trial in best.trials) == [0, 1, 2, 4, 5]
     assert {trial.state for trial in best.trials} == {"done"}
@@ -226,7 +226,7 @@ def test_a_failed_trial_does_not_end_the_search(searcher: Searcher) -> None:
             raise RunError("the loss is nan; lower learning_rate")
         return nearness(CF_OPTIMUM)(point)
 
-    best = searcher(Trainer(reward), "cf", num_trials=100)
+    best = searcher(Trainer(reward), "rerank-cf", num_trials=100)
     assert best.changes == CF_OPTIMUM
     failed = [trial for trial in best.trials if trial.state == "failed"]
     assert [trial.failure for trial in failed] == ["the loss is nan; lower learning_rate"] * 2  # one in each round
@@ -238,15 +238,17 @@ def test_if_all_trials_fail_the_search_does_and_may_be_repeated(searcher: Search
     def fail(point: Point) -> float:
         raise UserError(f"no users for {point['learning_rate']}")
 
-    with pytest.raises(UserError, match="policy cf: all trials failed, the first one because: no users for 0.001"):
-        searcher(Trainer(fail), "cf")
-    assert searcher(Trainer(lambda _: 1.0), "cf", num_trials=3).value == 1.0
+    with pytest.raises(
+        UserError, match="policy rerank-cf: all trials failed, the first one because: no users for 0.001"
+    ):
+        searcher(Trainer(fail), "rerank-cf")
+    assert searcher(Trainer(lambda _: 1.0), "rerank-cf", num_trials=3).value == 1.0
 
 
 def test_what_another_search_has_run_is_not_run_again(searcher: Searcher) -> None:
     line, grid = Trainer(nearness(CF_OPTIMUM)), Trainer(nearness(CF_OPTIMUM))
-    found = searcher(line, "cf", num_trials=100)
-    best = searcher(grid, "cf", strategy="grid", num_trials=100)
+    found = searcher(line, "rerank-cf", num_trials=100)
+    best = searcher(grid, "rerank-cf", strategy="grid", num_trials=100)
     assert len(line.asked) == len(found.trials) == 5 + 2
     assert len(grid.asked) == 9 - len(line.asked)
     assert len(best.trials) == 9
@@ -316,4 +318,4 @@ def test_a_database_that_is_none(tmp_path: Path) -> None:
     where = (SearchConfig(), Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path)
     for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials"):
         with pytest.raises(UserError, match="--storage: the database cannot be opened"):
-            search("cf", *where, storage=url)
+            search("rerank-cf", *where, storage=url)

@@ -13,7 +13,7 @@ LEARNED = [name for name, policy in POLICIES.items() if policy.is_learned]
 @pytest.mark.parametrize("kind", ["online", "offline"])
 @pytest.mark.parametrize("policy", LEARNED)
 def test_every_value_is_a_setting(policy: str, kind: Kind) -> None:
-    for key, values in grid_of(policy).items():
+    for key, values in grid_of(policy, kind).items():
         assert len(set(values)) == len(values) >= 3
         for value in values:
             settings = resolve_settings(kind, policy, changes={key: value})
@@ -26,15 +26,16 @@ def test_every_grid_is_of_a_policy() -> None:
 
 def test_the_papers_values() -> None:
     common = {"learning_rate": (1e-3, 1e-4, 1e-5), "weight_decay": (1e-4, 1e-5, 0.0)}
-    assert grid_of("cf") == grid_of("rerank-cf") == common
+    assert grid_of("cf", "offline") == grid_of("rerank-cf") == common
     assert grid_of("list-cvae") == {**common, "beta": (1.0, 0.1, 0.01, 0.001)}
-    assert grid_of("prm") == {**common, "pv_weight": (1.0, 0.1, 0.01)}
+    assert grid_of("prm", "offline") == {**common, "pv_weight": (1.0, 0.1, 0.01)}
+    assert grid_of("cf") == {**common, "temperature": (0.0, 0.1, 1.0)}  # not in the paper, where it is 0
     offsets = {"b_r": (0.1, 0.3, 1.0, 1.5), "b_f": (0.1, 0.5, 1.0, 1.5, 2.0), "b_z": (0.1, 0.5, 1.0, 1.5)}
     assert grid_of("gfn") == grid_of("gfn-rerank") == {**common, **offsets}
 
 
 def test_other_values_take_the_place_of_the_policys() -> None:
-    grid = grid_of("list-cvae", {"beta": 0.5}, {"learning_rate": (0.1, 0.2), "dropout": (0.0, 0.3)})
+    grid = grid_of("list-cvae", "online", {"beta": 0.5}, {"learning_rate": (0.1, 0.2), "dropout": (0.0, 0.3)})
     assert list(grid.items()) == [
         ("learning_rate", (0.1, 0.2)),
         ("weight_decay", (1e-4, 1e-5, 0.0)),
@@ -43,7 +44,7 @@ def test_other_values_take_the_place_of_the_policys() -> None:
 
 
 def test_what_matters_least_comes_last() -> None:
-    assert list(grid_of("prm")) == ["learning_rate", "pv_weight", "weight_decay"]
+    assert list(grid_of("prm")) == ["learning_rate", "temperature", "pv_weight", "weight_decay"]
 
 
 def test_all_combinations() -> None:
@@ -62,9 +63,11 @@ def test_the_start_is_the_nearest_combination() -> None:
 
 
 def test_what_is_decided_is_not_searched() -> None:
-    assert set(grid_of("prm", {"training.learning_rate": 0.1, "pv_weight": 0.2, "num_steps": 9})) == {"weight_decay"}
+    assert set(grid_of("prm", "offline", {"training.learning_rate": 0.1, "pv_weight": 0.2, "num_steps": 9})) == {
+        "weight_decay"
+    }
     with pytest.raises(UserError, match="all of learning_rate, weight_decay are set; leave one of them"):
-        grid_of("cf", {"learning_rate": 0.1, "weight_decay": 0.0})
+        grid_of("cf", "offline", {"learning_rate": 0.1, "weight_decay": 0.0})
     with pytest.raises(UserError, match="policy random has nothing to learn"):
         grid_of("random")
     with pytest.raises(UserError, match="no policy 'cff'; did you mean 'cf'?"):

@@ -83,6 +83,16 @@ def test_an_evaluation_shows_greedy_and_sampled_slates_to_all_users(watch: Calla
     assert {len(slate_BK) for _, slate_BK, _ in witness.asked} == {16}
 
 
+@pytest.mark.parametrize(
+    ("temperature", "how"), [(0.0, {"greedy": True, "epsilon": 0.5}), (0.3, {"temperature": 0.3, "epsilon": 0.5})]
+)
+def test_what_is_shown_while_learning(
+    watch: Callable[..., Witness], temperature: float, how: dict[str, object]
+) -> None:
+    witness = watch(temperature=temperature, epsilon=0.5)
+    assert [each for *_, each in witness.asked].count(how) == 12
+
+
 def test_the_cosine_ends_with_the_last_learning_step(
     watch: Callable[..., Witness], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """The models of all experiments, by name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from gfn4rec.experiments.spaces import LARGE_BATCH_RATES
@@ -23,6 +23,8 @@ class Model:
     role: Role = "compared"
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Values that a search tries, in place of the policy's own."""
+    low_temperatures: tuple[float, ...] = ()
+    """At which it is measured besides those of all."""
     variant_of: str | None = None
     """The model whose settings it has, but for what is fixed; it is not searched itself."""
 
@@ -46,11 +48,13 @@ SENSITIVITY: Final[Mapping[str, Sweep]] = {
     "b_z": Sweep((0.1, 0.5, 1.0, 1.5), {"b_r": 0.5, "b_f": 1.0}),
 }
 
+_CF_TEMPERATURES: Final = (0.15, 0.1, 0.07, 0.05)  # its scores are logits of one item, not of one among thousands
+_TOP_K: Final = {"temperature": 0.0}  # the paper's CF and PRM do not sample while they learn
 _PUBLISHED: Final = {
-    "CF": Model("cf"),
+    "CF": Model("cf", defaults=_TOP_K, low_temperatures=_CF_TEMPERATURES),
     "ListCVAE": Model("list-cvae"),
     "RerankCF": Model("rerank-cf"),
-    "PRM": Model("prm"),
+    "PRM": Model("prm", defaults=_TOP_K),
     "GFN4Rec": Model("gfn"),
     "GFN4Rec (DB)": Model("gfn", {"objective": "db"}),
 }
@@ -90,7 +94,15 @@ MODELS: Final[Mapping[str, Model]] = {
         for value in sweep.values
     },
     **{
-        fair: Model(model.policy, model.fixed, AVERAGING, "same terms", {"learning_rate": LARGE_BATCH_RATES})
+        fair: replace(
+            model,
+            defaults={
+                **AVERAGING,
+                **({"temperature": 0.1} if name == "CF" else {}),
+            },  # without, it shows almost anything
+            role="same terms",
+            values={"learning_rate": LARGE_BATCH_RATES},
+        )
         for name, fair in FAIR.items()
         for model in ({**_PUBLISHED, **_OWN}[name],)
     },

@@ -107,7 +107,7 @@ class Protocol:
         return tuple(
             Job(
                 settings=resolve_settings(kind, model.policy, changes=changes, seed=seed),
-                temperatures=self.temperatures if kind == "online" else (1.0,),
+                temperatures=(*self.temperatures, *model.low_temperatures) if kind == "online" else (1.0,),
                 num_batches=budget.num_batches,
             )
             for seed in range(seeds)

@@ -126,7 +126,7 @@ def search(
 
 
 def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
-    grid = grid_of(policy, config.changes, config.values)
+    grid = grid_of(policy, config.kind, config.changes, config.values)
     for key, values in config.values.items():
         for value in values:
             config.settings(policy, {key: value})  # what is wrong with a value is told before any trial

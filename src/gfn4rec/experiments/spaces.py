@@ -6,11 +6,13 @@ from typing import Any, Final, TypeAlias
 
 from gfn4rec.errors import UserError
 from gfn4rec.policies import policy_class
-from gfn4rec.training.config import RunSettings
+from gfn4rec.training.config import Kind, RunSettings
 
 Grid: TypeAlias = Mapping[str, tuple[float, ...]]
 Point: TypeAlias = dict[str, float]
 
+_TOP_K_OR_SAMPLED: Final[Grid] = {"temperature": (0.0, 0.1, 1.0)}
+"""Of slates shown while learning: the paper's CF and PRM show the top K, and may learn more from others."""
 _RATES: Final[Grid] = {"learning_rate": (1e-3, 1e-4, 1e-5)}
 _DECAYS: Final[Grid] = {"weight_decay": (1e-4, 1e-5, 0.0)}
 
@@ -23,7 +25,8 @@ OWN: Final[Mapping[str, Grid]] = {
     "gfn": _OFFSETS,
     "gfn-rerank": _OFFSETS,
     "list-cvae": {"beta": (1.0, 0.1, 0.01, 0.001)},
-    "prm": {"pv_weight": (1.0, 0.1, 0.01)},
+    "cf": _TOP_K_OR_SAMPLED,
+    "prm": {**_TOP_K_OR_SAMPLED, "pv_weight": (1.0, 0.1, 0.01)},
     # Not in the paper; in the spirit of its grids.
     "boltzmann-cf": {"learning_rate": LARGE_BATCH_RATES, "reward_temperature": (1.0, 0.3, 0.1, 0.03)},
     "gfn-energy": {"learning_rate": LARGE_BATCH_RATES, "beta": (30.0, 60.0, 90.0, 120.0)},
@@ -34,15 +37,17 @@ _TABLES = ("settings.", "training.", "users.")
 
 
 def grid_of(
-    policy: str, changes: Mapping[str, Any] | None = None, values: Grid | None = None
+    policy: str, kind: Kind = "online", changes: Mapping[str, Any] | None = None, values: Grid | None = None
 ) -> dict[str, tuple[float, ...]]:
-    """The values to try for a policy, some of them given; a setting that `changes` decide is not searched."""
+    """The values to try for a policy, some of them given; not of settings that `changes` decide, or only online has."""
     if not policy_class(policy).is_learned:
         raise UserError(f"policy {policy} has nothing to learn, and nothing to search")
     # What matters most comes first, because a search may be short.
     grid = {**_RATES, **OWN.get(policy, {}), **_DECAYS, **(values or {})}
+    if kind == "offline":  # where nothing is shown
+        grid = {key: tried for key, tried in grid.items() if key not in _TOP_K_OR_SAMPLED}
     decided = {key.removeprefix(table) for key in changes or {} for table in _TABLES}
-    left = {key: values for key, values in grid.items() if key not in decided}
+    left = {key: tried for key, tried in grid.items() if key not in decided}
     if not left:
         raise UserError(f"policy {policy}: all of {', '.join(grid)} are set; leave one of them to the search")
     return left

@@ -31,8 +31,8 @@ class OnlineConfig(LearnerConfig):
     """Share of a learning batch that comes from the last inference step; the rest comes from the whole buffer."""
     buffer_size: int = Field(default=50_000, ge=1)
     """Slates the replay buffer holds."""
-    temperature: float = Field(default=1.0, ge=1e-6)
-    """Of the slates shown while learning."""
+    temperature: float = Field(default=1.0, ge=0)
+    """Of the slates shown while learning; 0 shows the most likely ones."""
     epsilon: float = Field(default=0.0, ge=0, le=1)
     """Share of items drawn uniformly while learning."""
     evaluate_every: int = Field(default=500, ge=1)

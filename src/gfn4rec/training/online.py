@@ -75,12 +75,11 @@ def train_online(
         run.forget_after(state.step)
     lines: list[dict[str, Any]] = []
     request, is_learned = state.environment.request, policy.is_learned
+    showing = _showing(config)
     with asked_to_end() as is_asked:
         while state.step < config.num_steps:
             start = time.perf_counter()
-            proposal = policy.recommend(
-                request, state.generators["policy"], temperature=config.temperature, epsilon=config.epsilon
-            )
+            proposal = policy.recommend(request, state.generators["policy"], **showing)
             feedback = state.environment.step(proposal.slate_BK)
             state.replay.add(request, proposal.slate_BK, feedback.response_BKR)
             shown = mean_metrics(group.gather(slate_metrics(state.environment, proposal.slate_BK, feedback)))
@@ -115,6 +114,11 @@ def train_online(
     results = _finish(run, state, users, config, group)
     group.barrier()  # the results are there when anybody looks
     return results
+
+
+def _showing(config: OnlineConfig) -> dict[str, Any]:
+    how = {"temperature": config.temperature} if config.temperature else {"greedy": True}
+    return {**how, "epsilon": config.epsilon}
 
 
 def _evaluate(policy: Policy, users: Users, num_batches: int, seed: int) -> dict[str, dict[str, float]]:
