@@ -12,12 +12,19 @@ from rich.table import Table
 
 from gfn4rec.errors import UserError
 
+_ANY_WIDTH = 10_000
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 
 
 def out() -> Console:
-    """The console for results. What it prints is data: brackets in it are brackets, not markup."""
-    return Console(highlight=False, soft_wrap=True, markup=False)
+    """The console for results. What it prints is data: brackets in it are brackets, not markup.
+
+    A table is as wide as a terminal at most, and as wide as it likes in a file or a pipe.
+    """
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    if not console.is_terminal:
+        console.width = _ANY_WIDTH
+    return console
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -86,7 +93,7 @@ def table(*columns: str) -> Table:
     """A table in the one style we use."""
     made = Table(header_style="bold", box=None, pad_edge=False, show_header=any(columns))
     for column in columns:
-        made.add_column(column)
+        made.add_column(column, overflow="fold")  # no figure is cut
     return made
 
 
