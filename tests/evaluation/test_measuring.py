@@ -37,13 +37,16 @@ class Recording:
         self.num_items = num_items
         self.asked: list[Request] = []
         self.ranked: list[Request] = []
+        self.proposed: list[bool] = []
 
     def recommend(self, request: Request, *_: object, **__: object) -> Proposal:
         self.asked.append(request)
         slate_BK = (request.user_B[:, None] + torch.arange(6)) % self.num_items + 1
-        return Proposal(slate_BK, torch.zeros(slate_BK.shape))
+        return Proposal(slate_BK, -slate_BK.float())
 
-    def relevance(self, request: Request, slate_BK: Tensor, *_: object) -> Tensor:
+    def relevance(self, request: Request, slate_BK: Tensor, log_prob_BK: Tensor | None = None) -> Tensor:
+        assert log_prob_BK is None or torch.equal(log_prob_BK, -slate_BK.float())  # those of the proposal
+        self.proposed.append(log_prob_BK is not None)
         self.ranked.append(request)
         return (slate_BK * request.history_BH[:, -1:] % 7).float()
 
@@ -85,6 +88,7 @@ def test_each_batch_is_for_the_users_as_they_are_by_then(data: SlateData, enviro
     policy = Recording(data.num_items)
     evaluate_in_simulator(policy, environment, Showing(), 5, seed=1)  # type: ignore[arg-type]
     assert len(policy.asked) == len(policy.ranked) == len(environment.made) == 5
+    assert all(policy.proposed)
     for asked, ranked, made in zip(policy.asked, policy.ranked, environment.made, strict=True):
         assert same(asked, made)
         assert same(ranked, made)
@@ -117,5 +121,6 @@ def test_batches_of_logged_slates_mix_users(data: SlateData) -> None:
     policy = Recording(data.num_items)
     evaluate_on_log(policy, data, batch_size=24)  # type: ignore[arg-type]
     numbers = [request.user_B.tolist() for request in policy.ranked]
-    assert len({user for batch in numbers for user in batch}) == 3 * 24
-    assert all(min(batch) <= 24 and max(batch) > 48 for batch in numbers)
+    assert [len(batch) for batch in numbers] == [24, 24, 24, 1]
+    assert len({user for batch in numbers for user in batch}) == 73
+    assert all(min(batch) <= 24 and max(batch) > 48 for batch in numbers[:3])

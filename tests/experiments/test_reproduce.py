@@ -6,14 +6,16 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 from xml.etree import ElementTree
 
 import pytest
 from markupsafe import escape
 
 from gfn4rec.cli import main
-from gfn4rec.errors import RunError
+from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments import engines, extra, tuning
 from gfn4rec.experiments.engines import Tell
 from gfn4rec.experiments.lab import Lab
@@ -28,6 +30,7 @@ from gfn4rec.experiments.tasks import JobTask
 from gfn4rec.experiments.tuned import read_tuned
 from gfn4rec.experiments.tuning import with_published_settings
 from gfn4rec.experiments.world import World
+from gfn4rec.training.config import Kind
 from tests.conftest import Cli
 from tests.experiments.conftest import HereEngine
 from tests.training.conftest import QUICK, SMALL
@@ -36,6 +39,7 @@ CHANGES = {**QUICK, **SMALL, "ranker.first_steps": 1, "num_steps": 6, "evaluate_
 SETTINGS = [part for key, value in CHANGES.items() for part in ("--set", f"{key}={json.dumps(value)}")]
 
 
+ByKind: TypeAlias = dict[Kind, dict[str, dict[str, float]]]
 TINY = BUDGETS["quick"].model_copy(update={"num_batches": 2})
 
 
@@ -257,7 +261,7 @@ def test_a_search_first_gives_each_policy_the_same_trials(
         return Best(policy, {"learning_rate": 0.5 if config.kind == "online" else 0.25}, 1.0, ())
 
     monkeypatch.setattr(tuning, "search", search)
-    needs = needs_of(["online", "balance", "b_f", "frontier", "ablations"])
+    needs = needs_of(["online", "balance", "frontier"])
     protocol = tuning.tune(
         Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, Lab(world, engine), tmp_path
     )
@@ -274,10 +278,48 @@ def test_a_search_first_gives_each_policy_the_same_trials(
         assert len(config.values["learning_rate"]) == 4
         assert config.start["learning_batch"] == 512
     assert protocol.jobs(("online", "CF"))[0].settings.training["learning_rate"] == 0.5
-    assert protocol.jobs(("online", "b_f = 0.3"))[0].settings.training["learning_rate"] == 0.5  # a variant of GFN4Rec
-    assert protocol.jobs(("online", "no exploration"))[0].settings.training["learning_rate"] == 0.5
     assert protocol.jobs(("offline", "GFN4Rec (DB)"))[0].settings.training["learning_rate"] == 0.25
     assert read_tuned(tmp_path / "tuned-online.toml")["PRM"] == {"learning_rate": 0.5}
+
+
+def test_variants_have_what_was_found_for_what_they_are_variants_of(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def search(policy: str, *_: object, report: Callable[..., None], **__: object) -> Best:
+        report("1 of 7 trials", 100, 700)
+        searched.append(policy)
+        return Best(policy, {"learning_rate": 0.5}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    told: list[str] = []
+    before = Protocol(BUDGETS["quick"], tuned={"offline": {"cf": {"learning_rate": 0.3}}})
+    protocol = tuning.tune(
+        before, needs_of(["b_f", "ablations"]), 7, Lab(world, engine), tmp_path, lambda title, *_: told.append(title)
+    )
+    assert searched == ["gfn", "gfn-energy"]
+    assert told == ["GFN4Rec, online: 1 of 7 trials", "Energy flow, same terms, online: 1 of 7 trials"]
+    for name in ("b_f = 0.3", "no exploration"):
+        assert protocol.jobs(("online", name))[0].settings.training["learning_rate"] == 0.5
+    assert protocol.jobs(("offline", "CF"))[0].settings.training["learning_rate"] == 0.3  # what was known stays
+    assert protocol.jobs(("online", "learning rate 0.001"))[0].settings.training["learning_rate"] == 1e-3
+    tuned: ByKind = {
+        "online": {"gfn": {"b_r": 0.1}, "GFN4Rec": {"b_r": 0.2, "b_z": 0.2}, "b_f = 0.3": {"weight_decay": 0.5}}
+    }
+    found = Protocol(BUDGETS["quick"], tuned=tuned).jobs(("online", "b_f = 0.3"))[0].settings
+    assert (found.policy_settings["b_r"], found.training["weight_decay"]) == (0.5, 0.5)
+    other = Protocol(BUDGETS["quick"], tuned=tuned).jobs(("online", FAIR["GFN4Rec"]))[0].settings.policy_settings
+    assert (other["b_r"], other["b_z"]) == (0.1, 1.0)  # the table of another model is not its own
+
+
+def test_a_mistake_in_any_search_is_told_before_the_first(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "search", lambda *_, **__: pytest.fail("searched"))
+    late = Protocol(BUDGETS["paper"], changes={"warmup_steps": 400})  # as long as no trial of a study
+    with pytest.raises(UserError, match="nothing would be learned in 300 steps"):
+        tuning.tune(late, needs_of(["online", "frontier"]), 7, Lab(world, engine), tmp_path)
 
 
 def test_a_search_starts_where_the_papers_ended(
@@ -302,6 +344,26 @@ def test_what_a_row_says_is_not_changed() -> None:
     settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings
     assert (settings["b_f"], settings["objective"]) == (0.9, "db")
     assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings["objective"] == "tb"
+    with_tables = read_protocol("quick", 1, None, ["settings.b_r=0.9", "training.learning_rate=0.9"])
+    tuned: ByKind = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
+    found = replace(with_tables, tuned=tuned)
+    assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings["b_r"] == 0.5
+    assert found.jobs(("online", "learning rate 0.001"))[0].settings.training["learning_rate"] == 1e-3
+    assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
+
+
+def test_cf_and_prm_show_their_top_k_unless_told_otherwise() -> None:
+    protocol = Protocol(BUDGETS["quick"], tuned={"online": {"prm": {"temperature": 0.5}}})
+    shown = {
+        name: protocol.jobs(("online", name))[0].settings.training["temperature"]
+        for name in ("CF", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
+    }
+    assert shown == {"CF": 0.0, "PRM": 0.5, "ListCVAE": 1.0, "GFN4Rec": 1.0} | dict.fromkeys(FAIR.values(), 1.0) | {
+        FAIR["CF"]: 0.1,
+        FAIR["PRM"]: 0.5,
+    }
+    assert protocol.jobs(("online", "CF"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05)
+    assert protocol.jobs(("online", "PRM"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25)
 
 
 def test_sweeps_and_studies_have_seeds_of_their_own() -> None:

@@ -281,6 +281,8 @@ def test_values_of_ones_own_from_a_start_of_ones_own(searcher: Searcher) -> None
         ({"b_q": (0.1,)}, "unknown key 'b_q'"),
         ({"learning_rate": (0.1, -1.0)}, "learning_rate: Input should be greater than 0, got -1"),
         ({"num_steps": (100.0, 200.0)}, "num_steps: policy gfn has no such number to search"),
+        ({"b_r": (0.1, 0.3, 0.1)}, "b_r: write one value or more, each once"),
+        ({"b_r": ()}, "b_r: write one value or more, each once"),
     ],
 )
 def test_a_value_that_cannot_be_is_told_before_any_trial(

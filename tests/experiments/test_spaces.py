@@ -43,6 +43,11 @@ def test_other_values_take_the_place_of_the_policys() -> None:
     ]
 
 
+def test_what_is_set_has_no_values_to_try() -> None:
+    with pytest.raises(UserError, match="learning_rate: is set, and has values to try; give one of them"):
+        grid_of("gfn", "online", {"training.learning_rate": 0.5}, {"learning_rate": (0.1, 0.2)})
+
+
 def test_what_matters_least_comes_last() -> None:
     assert list(grid_of("prm")) == ["learning_rate", "temperature", "pv_weight", "weight_decay"]
 

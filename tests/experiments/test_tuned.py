@@ -21,7 +21,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[gfm]\nb_r = 0.3\n", "[gfm]: no policy 'gfm'; did you mean 'gfn'?"),
+        ("[gfm]\nb_r = 0.3\n", "[gfm]: no policy or model 'gfm'; did you mean 'gfn'?"),
         ("[gfn]\nb_q = 0.3\n", "[gfn]: settings: unknown key 'b_q'; did you mean 'b_z'?"),
         ("[gfn]\nb_r = -1\n", "b_r: Input should be greater than 0, got -1"),
         ("gfn = 3\n", "gfn: write a table, [gfn], not 3"),

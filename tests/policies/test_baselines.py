@@ -235,6 +235,9 @@ def test_list_cvae_draws_a_latent_and_its_probabilities_depend_on_it() -> None:
     proposal = policy.recommend(request, generator())
     assert proposal.latent_BZ is not None
     assert proposal.latent_BZ.shape == (6, 4)
+    proposed = policy.relevance(request, proposal.slate_BK, proposal.log_prob_BK)
+    torch.testing.assert_close(proposed, proposal.log_prob_BK.exp())
+    assert not torch.allclose(proposed, policy.relevance(request, proposal.slate_BK))  # which knows no latent
     given = policy.log_probs(request, proposal.slate_BK, latent_BZ=proposal.latent_BZ)
     assert not torch.allclose(given, policy.log_probs(request, proposal.slate_BK))
     greedy = policy.recommend(request, greedy=True)

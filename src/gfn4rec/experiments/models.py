@@ -66,6 +66,8 @@ FAIR: Final[Mapping[str, str]] = {
 }
 """Models that all learn on the terms of the energy flow (`AVERAGING`), by the model they are of."""
 
+_SHOWN: Final = {"CF": {"temperature": 0.1}}  # while learning on those terms; at 1 it would show almost anything
+
 ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "normalised queries, as in the paper": {"normalise_query": True},
     "probabilities not relative to uniform": {"relative": False, "b_f": 0.0},
@@ -96,10 +98,7 @@ MODELS: Final[Mapping[str, Model]] = {
     **{
         fair: replace(
             model,
-            defaults={
-                **AVERAGING,
-                **({"temperature": 0.1} if name == "CF" else {}),
-            },  # without, it shows almost anything
+            defaults={**AVERAGING, **_SHOWN.get(name, {})},
             role="same terms",
             values={"learning_rate": LARGE_BATCH_RATES},
         )
@@ -111,3 +110,8 @@ MODELS: Final[Mapping[str, Model]] = {
         for name, fixed in ABLATIONS.items()
     },
 }
+
+
+def base_of(name: str) -> str:
+    """The model that a variant is one of; others are their own."""
+    return MODELS[name].variant_of or name

@@ -10,9 +10,9 @@ from pydantic import Field
 from gfn4rec.config import StrictConfig, describe_settings, nearest
 from gfn4rec.errors import UserError
 from gfn4rec.experiments.job import Job
-from gfn4rec.experiments.models import MODELS, Model
+from gfn4rec.experiments.models import MODELS, Model, base_of
 from gfn4rec.experiments.tuned import read_tuned
-from gfn4rec.training.config import Kind, parse_change, resolve_settings, table_configs
+from gfn4rec.training.config import Kind, merge_changes, parse_change, resolve_settings, table_configs
 
 
 class Budget(StrictConfig):
@@ -97,12 +97,8 @@ class Protocol:
         kind, name = need
         budget, model = self.budget, MODELS[name]
         seeds = self.num_seeds or (budget.num_seeds if model.role == "compared" else budget.num_sensitivity_seeds)
-        wanted = {
-            **self.start(need),
-            **self._training(kind, model),
-            **self.changes,
-            **model.fixed,  # else a row would not be what it says
-        }
+        # What is fixed comes last: else a row would not be what it says.
+        wanted = merge_changes(self.start(need), self._training(kind, model), self.changes, model.fixed)
         changes = {key: value for key, value in wanted.items() if has_setting(kind, model.policy, key)}
         return tuple(
             Job(
@@ -116,8 +112,9 @@ class Protocol:
     def start(self, need: Need) -> dict[str, Any]:
         """Settings of a model that a search may change, or has found."""
         kind, name = need
-        tuned, model = self.tuned.get(kind, {}), MODELS[name]
-        return {**model.defaults, **tuned.get(model.policy, {}), **tuned.get(model.variant_of or name, {})}
+        tuned, base = self.tuned.get(kind, {}), base_of(name)
+        found = (tuned.get(each, {}) for each in (MODELS[name].policy, base, name))
+        return merge_changes(MODELS[base].defaults, MODELS[name].defaults, *found)
 
     def _training(self, kind: Kind, model: Model) -> dict[str, Any]:
         """The job measures in the end, so the run itself need not."""
@@ -134,9 +131,8 @@ class Protocol:
 
 def has_setting(kind: Kind, policy: str, key: str) -> bool:
     """Whether a policy, its loop or its users have a setting."""
-    tables = table_configs(kind, policy)
-    inner = key.partition(".")[2] if key.partition(".")[0] in tables else key
-    return any(inner == each.key for config in tables.values() for each in describe_settings(config()))
+    configs = table_configs(kind, policy).values()
+    return any(key == each.key for config in configs for each in describe_settings(config()))
 
 
 def read_protocol(
@@ -145,7 +141,7 @@ def read_protocol(
     """From what a user writes; a change that no model has is a mistake."""
     if budget not in BUDGETS:
         raise UserError(f"no budget {budget!r}; {nearest(budget, list(BUDGETS))}")
-    named = dict(parse_change(text) for text in changes)
+    named = merge_changes(dict(parse_change(text) for text in changes))
     policies = dict.fromkeys(model.policy for model in MODELS.values())
     for key, value in named.items():
         if not any(has_setting(kind, policy, key) for kind in KINDS for policy in policies):

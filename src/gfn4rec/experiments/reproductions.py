@@ -50,7 +50,8 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         words="Table 2 of the paper, and two models it does not have: Boltzmann CF, the strong simple rival, and the "
         "energy flow, this project's own. They learn from batches of 512 at a falling rate, the paper's models from "
         "batches of 128 at a constant one, as the paper says. The second table has means of "
-        "the last 100 steps of learning, as the paper reports them; here all models sample while they learn.",
+        "the last 100 steps of learning, as the paper reports them. Unless a search has found other slates better, CF "
+        "and PRM show their top K while they learn, as in the paper; the others sample.",
         needs_ruler=True,
     ),
     "offline": Reproduction(
@@ -114,7 +115,9 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         tables=[frontiers.fair_table],
         pictures=[frontiers.fair_figure],
         is_of_paper=False,
-        words="Not in the paper: all models with the same learning batch, schedule and exploration.",
+        words="Not in the paper: all models with the same learning batch and schedule. They sample while they learn "
+        "and draw one item in a hundred uniformly; CF samples at temperature 0.1, because at 1 it would show almost "
+        "anything.",
         needs_ruler=True,
     ),
     "ablations": Reproduction(

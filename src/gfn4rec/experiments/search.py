@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.errors import UserError
@@ -51,6 +51,14 @@ class SearchConfig(StrictConfig):
     values: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Values to try of some settings, in place of the policy's own."""
 
+    @field_validator("values")
+    @classmethod
+    def _are_different(cls, values: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+        for key, tried in values.items():
+            if not tried or len(set(tried)) < len(tried):
+                raise ValueError(f"{key}: write one value or more, each once")
+        return values
+
     def settings(self, policy: str, point: Point | None = None) -> RunSettings:
         """Of a trial. It is measured when it is over, so that the loop's own looks are kept short."""
         short = {"num_steps": self.num_steps, "final_batches": 1}
@@ -82,11 +90,15 @@ def search_all(
     path = out / TUNED
     tuned = read_tuned(path, config.kind) if path.exists() else {}
     for policy in policies:  # a mistake in the last is told before the first is searched
-        _grid_and_start(policy, config)
+        check_search(policy, config)
     found = []
     for policy in policies:
-        found.append(search(policy, config, lab, out, storage, report))
-        tuned[policy] = {**config.changes, **found[-1].changes}
+
+        def progress(title: str, done: int, total: int, policy: str = policy) -> None:
+            report(f"{policy}: {title}", done, total)
+
+        found.append(search(policy, config, lab, out, storage, progress))
+        tuned[policy] = {**config.start, **config.changes, **found[-1].changes}
         write_tuned(path, tuned)
     return found
 
@@ -115,7 +127,7 @@ def search(
         return Attempt(job, lab.world, out / "runs", lab.device, trial.number, place, is_adaptive)
 
     with open_trials(place, grid, is_adaptive, config.num_trials) as trials:
-        watch = _Watch(policy, config.num_trials, trials, report)
+        watch = _Watch(config.num_trials, trials, report)
         for some in _plan(config, trials, grid, start):
             _run(some, attempt, trials, lab.engine, watch)
         found = sorted(trials.all(), key=_rank)
@@ -123,6 +135,11 @@ def search(
         forget_trials(place)  # what was in the way may be mended, and then they are worth another try
         raise UserError(f"policy {policy}: all trials failed, the first one because: {found[0].failure}")
     return Best(policy, found[0].point, found[0].value, tuple(found))
+
+
+def check_search(policy: str, config: SearchConfig) -> None:
+    """UserError if there is no such search."""
+    _grid_and_start(policy, config)
 
 
 def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
@@ -200,8 +217,8 @@ def _end(trials: Trials, number: int, event: Event) -> None:
 class _Watch:
     """What is told of a search while it lasts."""
 
-    def __init__(self, policy: str, num_trials: int, trials: Trials, report: Progress) -> None:
-        self._policy, self._num_trials, self._trials, self._report = policy, num_trials, trials, report
+    def __init__(self, num_trials: int, trials: Trials, report: Progress) -> None:
+        self._num_trials, self._trials, self._report = num_trials, trials, report
         self._percent: dict[int, int] = {}
         self._look()
 
@@ -209,7 +226,7 @@ class _Watch:
         over = [trial for trial in self._trials.all() if trial.state != "running"]
         values = [trial.value for trial in over if trial.value is not None]
         best = f", best {max(values):.4f}" if values else ""
-        self._num_over, self._title = len(over), f"{self._policy}: {len(over)} of {self._num_trials} trials{best}"
+        self._num_over, self._title = len(over), f"{len(over)} of {self._num_trials} trials{best}"
 
     def hear(self, event: Event) -> None:
         """Of one that began, went on or ended."""

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from gfn4rec.errors import UserError
 from gfn4rec.policies import policy_class
-from gfn4rec.training.config import Kind, RunSettings
+from gfn4rec.training.config import Kind, RunSettings, merge_changes
 
 Grid: TypeAlias = Mapping[str, tuple[float, ...]]
 Point: TypeAlias = dict[str, float]
@@ -33,8 +33,6 @@ OWN: Final[Mapping[str, Grid]] = {
 }
 """What a policy has of its own."""
 
-_TABLES = ("settings.", "training.", "users.")
-
 
 def grid_of(
     policy: str, kind: Kind = "online", changes: Mapping[str, Any] | None = None, values: Grid | None = None
@@ -46,7 +44,10 @@ def grid_of(
     grid = {**_RATES, **OWN.get(policy, {}), **_DECAYS, **(values or {})}
     if kind == "offline":  # where nothing is shown
         grid = {key: tried for key, tried in grid.items() if key not in _TOP_K_OR_SAMPLED}
-    decided = {key.removeprefix(table) for key in changes or {} for table in _TABLES}
+    decided = merge_changes(changes or {})
+    for key in values or {}:
+        if key in decided:
+            raise UserError(f"{key}: is set, and has values to try; give one of them")
     left = {key: tried for key, tried in grid.items() if key not in decided}
     if not left:
         raise UserError(f"policy {policy}: all of {', '.join(grid)} are set; leave one of them to the search")

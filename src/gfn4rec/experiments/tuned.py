@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gfn4rec.config import read_toml
+from gfn4rec.config import nearest, read_toml
 from gfn4rec.errors import UserError
 from gfn4rec.experiments.models import MODELS
+from gfn4rec.policies import POLICIES
 from gfn4rec.storage import write_whole
 from gfn4rec.training.config import Kind, resolve_settings
 
@@ -31,6 +32,8 @@ def read_tuned(path: Path, kind: Kind = "online") -> Tuned:
         if not isinstance(changes, dict):
             raise UserError(f"{path}: {name}: write a table, [{name}], not {changes!r}")
         try:
+            if name not in (*MODELS, *POLICIES):
+                raise UserError(f"no policy or model {name!r}; {nearest(name, [*POLICIES, *MODELS])}")
             resolve_settings(kind, MODELS[name].policy if name in MODELS else name, changes=changes)
         except UserError as error:
             raise UserError(f"{path}: [{name}]: {error}") from error

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gfn4rec.experiments.lab import Lab
-from gfn4rec.experiments.models import MODELS
+from gfn4rec.experiments.models import MODELS, base_of
 from gfn4rec.experiments.protocol import KINDS, Need, Protocol, has_setting
 from gfn4rec.experiments.published import published_for
-from gfn4rec.experiments.search import Progress, SearchConfig, search
-from gfn4rec.experiments.tuned import Tuned, write_tuned
+from gfn4rec.experiments.search import Progress, SearchConfig, check_search, search
+from gfn4rec.experiments.tuned import write_tuned
 from gfn4rec.experiments.world import World
-from gfn4rec.training.config import Kind
+from gfn4rec.training.config import Kind, merge_changes
 
 
 def tune(
@@ -23,27 +23,46 @@ def tune(
     out: Path,
     report: Progress = lambda *_: None,
 ) -> Protocol:
-    """The protocol with the best settings of a line search, learned online and offline each for itself."""
+    """The protocol with the best settings of a line search, learned online and offline each for itself.
+
+    What is wrong with any of the searches is told before the first.
+    """
     protocol = with_published_settings(protocol, lab.world)
-    found: dict[Kind, Tuned] = {}
-    for need in needs:
-        kind, name = need
-        model = MODELS[name]
-        if model.variant_of is not None:
-            continue
-        budget = protocol.budget
-        config = SearchConfig(
-            kind=kind,
-            num_trials=num_trials,
-            num_steps=budget.study_trial_steps if model.is_study else budget.trial_steps,
-            changes=_that_it_has(need, {**protocol.changes, **model.fixed}),
-            start=_that_it_has(need, {**protocol.start(need), "warmup_steps": budget.warmup_steps}),
-            values=dict(model.values),
-        )
-        best = search(model.policy, config, lab, out, report=report)
-        found.setdefault(kind, {})[name] = dict(best.changes)
+    configs = {need: _config(need, protocol, num_trials) for need in _searched(needs)}
+    for (_, name), config in configs.items():
+        check_search(MODELS[name].policy, config)
+    found = {kind: dict(protocol.tuned.get(kind, {})) for kind in KINDS}
+    for (kind, name), config in configs.items():
+
+        def progress(title: str, done: int, total: int, name: str = name, kind: Kind = kind) -> None:
+            report(f"{name}, {kind}: {title}", done, total)
+
+        best = search(MODELS[name].policy, config, lab, out, report=progress)
+        found[kind][name] = dict(best.changes)
         write_tuned(out / f"tuned-{kind}.toml", found[kind])
-    return replace(protocol, tuned={kind: {**protocol.tuned.get(kind, {}), **tuned} for kind, tuned in found.items()})
+    return replace(protocol, tuned=found)
+
+
+def _searched(needs: Sequence[Need]) -> list[Need]:
+    """A variant has what is found for the model that it is one of."""
+    return list(dict.fromkeys((kind, base_of(name)) for kind, name in needs))
+
+
+def _config(need: Need, protocol: Protocol, num_trials: int) -> SearchConfig:
+    kind, name = need
+    budget, model = protocol.budget, MODELS[name]
+
+    def that_it_has(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in settings.items() if has_setting(kind, model.policy, key)}
+
+    return SearchConfig(
+        kind=kind,
+        num_trials=num_trials,
+        num_steps=budget.study_trial_steps if model.is_study else budget.trial_steps,
+        changes=that_it_has(merge_changes(protocol.changes, model.fixed)),
+        start=that_it_has(merge_changes(protocol.start(need), {"warmup_steps": budget.warmup_steps})),
+        values=dict(model.values),
+    )
 
 
 def with_published_settings(protocol: Protocol, world: World) -> Protocol:
@@ -53,8 +72,3 @@ def with_published_settings(protocol: Protocol, world: World) -> Protocol:
         return protocol
     tuned = {kind: {"gfn": of_paper.settings, **protocol.tuned.get(kind, {})} for kind in KINDS}
     return replace(protocol, tuned=tuned)
-
-
-def _that_it_has(need: Need, settings: Mapping[str, Any]) -> dict[str, Any]:
-    kind, name = need
-    return {key: value for key, value in settings.items() if has_setting(kind, MODELS[name].policy, key)}

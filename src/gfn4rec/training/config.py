@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from gfn4rec.config import StrictConfig, describe_settings, nearest, read_toml
 from gfn4rec.errors import UserError
 from gfn4rec.policies import policy_class
+from gfn4rec.policies.base import MIN_TEMPERATURE
 from gfn4rec.training.learner import LearnerConfig
 
 Kind: TypeAlias = Literal["online", "offline"]
@@ -33,6 +34,14 @@ class OnlineConfig(LearnerConfig):
     """Slates the replay buffer holds."""
     temperature: float = Field(default=1.0, ge=0)
     """Of the slates shown while learning; 0 shows the most likely ones."""
+
+    @field_validator("temperature")
+    @classmethod
+    def _is_zero_or_not_too_small(cls, temperature: float) -> float:
+        if 0 < temperature < MIN_TEMPERATURE:
+            raise ValueError(f"write 0, or at least {MIN_TEMPERATURE:g}")
+        return temperature
+
     epsilon: float = Field(default=0.0, ge=0, le=1)
     """Share of items drawn uniformly while learning."""
     evaluate_every: int = Field(default=500, ge=1)
@@ -150,6 +159,17 @@ def table_configs(kind: Kind, policy: str) -> dict[str, type[StrictConfig]]:
     """The tables of a settings file."""
     training = OnlineConfig if kind == "online" else OfflineConfig
     return {"settings": policy_class(policy).Config, "training": training, "users": UsersConfig}
+
+
+def merge_changes(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by their keys without tables, later ones over earlier ones."""
+    return {_without_table(key): value for layer in layers for key, value in layer.items()}
+
+
+def _without_table(key: str) -> str:
+    """No two tables share a key, so nothing is lost."""
+    table, _, inner = key.partition(".")
+    return inner if table in ("settings", "training", "users") else key
 
 
 def parse_change(text: str) -> tuple[str, Any]:
