@@ -233,8 +233,18 @@ def test_models_are_compared_at_equal_coverage(book: Book) -> None:
     assert [row.is_baseline for row in objectives.rows] == [True, True, False]
 
 
-def test_ablations_begin_with_the_whole(book: Book) -> None:
-    book.sampled["online", "trajectory balance"] = {"expected_reward": 1.7, "coverage": 150.0}
-    table = frontiers.ablation_table(book.findings())
-    assert table.rows[0].label == "Energy flow"
-    assert cell(table, "trajectory balance", "sampled") == [1.7, 1.7]
+@pytest.mark.parametrize(
+    ("study", "whole", "variant"),
+    [
+        ("ablations", FAIR["Energy flow"], "trajectory balance"),
+        ("alternatives", FAIR["Energy flow"], "Huber penalty"),
+        ("rates", "Energy flow", "learning rate 0.003"),
+    ],
+)
+def test_variants_stand_below_the_whole(book: Book, study: str, whole: str, variant: str) -> None:
+    book.sampled["online", whole] = {"expected_reward": 1.9, "coverage": 150.0}
+    book.sampled["online", variant] = {"expected_reward": 1.7, "coverage": 150.0}
+    table = frontiers.variants_table(book.findings(), study, "Title")
+    assert [row.label for row in table.rows] == ["Energy flow", *frontiers.VARIANTS[study][1]]
+    assert cell(table, "Energy flow", "sampled") == [1.9, 1.9]
+    assert cell(table, variant, "sampled") == [1.7, 1.7]

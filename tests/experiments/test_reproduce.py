@@ -19,7 +19,7 @@ from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments import engines, extra, tuning
 from gfn4rec.experiments.engines import Tell
 from gfn4rec.experiments.lab import Lab
-from gfn4rec.experiments.models import ABLATIONS, FAIR, MODELS
+from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR, MODELS
 from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
 from gfn4rec.experiments.published import published, published_for
@@ -199,7 +199,7 @@ def test_ids_of_the_page_are_its_own(report: Path) -> None:
 
 def test_names_come_in_their_order() -> None:
     assert chosen(["claims", "data"]) == ["data", "claims"]
-    studies = ["objectives", "frontier", "ablations"]
+    studies = ["objectives", "frontier", "ablations", "alternatives", "rates"]
     assert chosen(["all"]) == [name for name in REPRODUCTIONS if name not in studies]
     assert chosen(["studies"]) == studies
     assert chosen(["studies", "all"]) == list(REPRODUCTIONS)
@@ -243,7 +243,7 @@ def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
     for name, fair in FAIR.items():
         shown = {"temperature": 0.1} if name == "CF" else {}
         assert protocol.jobs(("online", fair))[0].settings.training == {**ours.training, **shown}
-    for name, changes in ABLATIONS.items():
+    for name, changes in {**ABLATIONS, **ALTERNATIVES}.items():
         found = protocol.jobs(("online", name))[0].settings
         merged = {**found.training, **found.policy_settings}
         expected = {**ours.training, **ours.policy_settings, **changes}

@@ -1,11 +1,11 @@
 """This project's own studies: reward at equal coverage, all models on the same terms, and what each idea is worth."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gfn4rec.experiments.figures import NamedPicture, draw_frontier
 from gfn4rec.experiments.findings import SAMPLED, Findings
-from gfn4rec.experiments.models import ABLATIONS, FAIR
+from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR, RATES
 from gfn4rec.experiments.outcome import GREEDY, Outcome
 from gfn4rec.experiments.protocol import Need
 from gfn4rec.experiments.statistics import mean
@@ -14,7 +14,12 @@ from gfn4rec.experiments.tables import Column, Row, Table
 LEVELS = (50, 100, 150, 200, 250, 300)
 FAIR_NEEDS: tuple[Need, ...] = tuple(("online", model) for model in FAIR.values())
 OBJECTIVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)", "Energy flow")
-ABLATION_NEEDS: tuple[Need, ...] = (("online", FAIR["Energy flow"]), *(("online", name) for name in ABLATIONS))
+VARIANTS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "ablations": (FAIR["Energy flow"], tuple(ABLATIONS)),
+    "alternatives": (FAIR["Energy flow"], tuple(ALTERNATIVES)),
+    "rates": ("Energy flow", tuple(RATES)),
+}
+"""Of the energy flow, by the study that compares them with it."""
 _COLUMNS = [
     Column("sampled", "Sampled"),
     Column("coverage", "at coverage", 1, "none"),
@@ -89,12 +94,18 @@ def objectives_table(findings: Findings) -> Table:
     return Table("objectives", "The energy flow and the paper's objectives", caption, _COLUMNS, rows)
 
 
-def ablation_table(findings: Findings) -> Table:
+def variant_needs(study: str) -> tuple[Need, ...]:
+    """The energy flow and its variants."""
+    whole, variants = VARIANTS[study]
+    return tuple(("online", name) for name in (whole, *variants))
+
+
+def variants_table(findings: Findings, study: str, title: str) -> Table:
     """The energy flow, and with one thing changed."""
-    names = {"Energy flow": FAIR["Energy flow"], **{name: name for name in ABLATIONS}}
+    whole, variants = VARIANTS[study]
+    names = {"Energy flow": whole, **{name: name for name in variants}}
     rows = [_row(label, findings.outcomes["online", name], is_baseline=False) for label, name in names.items()]
-    caption = f"{_EXPLAINED} {findings.caption(*ABLATION_NEEDS)}"
-    return Table("ablations", "The energy flow with one thing changed", caption, _COLUMNS, rows)
+    return Table(study, title, f"{_EXPLAINED} {findings.caption(*variant_needs(study))}", _COLUMNS, rows)
 
 
 def fair_figure(findings: Findings) -> NamedPicture:

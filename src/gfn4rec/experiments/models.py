@@ -72,20 +72,26 @@ ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "normalised queries, as in the paper": {"normalise_query": True},
     "probabilities not relative to uniform": {"relative": False, "b_f": 0.0},
     "trajectory balance": {"objective": "tb"},
+    "learning batch of 128, half of it newest": {"learning_batch": 128, "newest_share": 0.5},
+    "constant learning rate": {"schedule": "constant"},
+    "no exploration": {"epsilon": 0.0},
+}
+"""The energy flow without one of its ideas."""
+
+ALTERNATIVES: Final[Mapping[str, Mapping[str, Any]]] = {
     "sub-trajectory balance": {"objective": "subtb"},
     "forward-looking sub-trajectory balance": {"objective": "fl-subtb"},
     "forward-looking, exact": {"objective": "fl-db-exact"},
     "Huber penalty": {"penalty": "huber"},
-    "learning batch of 128, half of it newest": {"learning_batch": 128, "newest_share": 0.5},
-    "constant learning rate": {"schedule": "constant"},
-    "no exploration": {"epsilon": 0.0},
     "beta 30": {"beta": 30.0},
     "beta 120": {"beta": 120.0},
-    "learning rate 0.0003": {"learning_rate": 3e-4},
-    "learning rate 0.001": {"learning_rate": 1e-3},
-    "learning rate 0.003": {"learning_rate": 3e-3},
 }
-"""The energy flow with one thing changed."""
+"""The energy flow with one thing as it might have been."""
+
+RATES: Final[Mapping[str, Mapping[str, Any]]] = {
+    f"learning rate {rate:g}": {"learning_rate": rate} for rate in (3e-4, 1e-3, 3e-3)
+}
+"""The energy flow, run as long as the models of the paper, at other rates than its own."""
 
 MODELS: Final[Mapping[str, Model]] = {
     **_PUBLISHED,
@@ -107,8 +113,9 @@ MODELS: Final[Mapping[str, Model]] = {
     },
     **{
         name: Model("gfn-energy", fixed, role="ablation", variant_of=FAIR["Energy flow"])
-        for name, fixed in ABLATIONS.items()
+        for name, fixed in {**ABLATIONS, **ALTERNATIVES}.items()
     },
+    **{name: Model("gfn-energy", fixed, role="swept", variant_of="Energy flow") for name, fixed in RATES.items()},
 }
 
 

@@ -40,6 +40,16 @@ def _sensitivity(parameter: str, where: str) -> Reproduction:
     )
 
 
+def _variants(study: str, title: str, words: str) -> Reproduction:
+    return Reproduction(
+        title=title,
+        needs=frontiers.variant_needs(study),
+        tables=[partial(frontiers.variants_table, study=study, title=title)],
+        is_of_paper=False,
+        words=f"Not in the paper: {words}.",
+    )
+
+
 REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
     "data": Reproduction("Data set", (), [comparisons.data_table], words="Table 1 of the paper."),
     "online": Reproduction(
@@ -120,12 +130,12 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         "anything.",
         needs_ruler=True,
     ),
-    "ablations": Reproduction(
-        title="What each idea is worth",
-        needs=frontiers.ABLATION_NEEDS,
-        tables=[frontiers.ablation_table],
-        is_of_paper=False,
-        words="Not in the paper: the energy flow with one thing changed.",
+    "ablations": _variants(
+        "ablations", "What each idea is worth", "the energy flow without one of its ideas, or with the paper's way"
+    ),
+    "alternatives": _variants("alternatives", "What was tried and not kept", "the energy flow with one thing changed"),
+    "rates": _variants(
+        "rates", "Other learning rates", "the energy flow, run as long as the models of the paper, at other rates"
     ),
     "claims": Reproduction(
         "The paper's claims", CLAIM_NEEDS, [claims_table], words="Each held against the figures here."
