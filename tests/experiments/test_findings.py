@@ -209,7 +209,8 @@ def test_reward_at_a_coverage_lies_between_two_points() -> None:
 
 
 def test_models_are_compared_at_equal_coverage(book: Book) -> None:
-    for name, greedy, sampled in (("Energy flow", 2.3, 2.1), ("Boltzmann CF", 2.2, 2.0), ("GFN4Rec", 2.2, 1.9)):
+    rewards = {"Energy flow": (2.3, 2.1), "CF": (2.0, 1.8), "Boltzmann CF": (2.2, 2.0), "GFN4Rec": (2.2, 1.9)}
+    for name, (greedy, sampled) in rewards.items():
         need: Need = ("online", FAIR[name])
         book.greedy[need] = {"expected_reward": greedy, "coverage": 20.0}
         book.sampled[need] = {"expected_reward": sampled, "coverage": 220.0 if name != "GFN4Rec" else 90.0}
@@ -225,6 +226,7 @@ def test_models_are_compared_at_equal_coverage(book: Book) -> None:
     assert cell(table, "GFN4Rec", "100") is None
     assert cell(table, "Energy flow over Boltzmann CF", "100") == "+0.100 (+0.100 to +0.100)"
     assert cell(table, "Energy flow over Boltzmann CF", "300") is None
+    assert cell(table, "Energy flow over CF", "100") == "+0.300 (+0.300 to +0.300)"
     assert cell(table, "Ruler", "150") == "1.500"
     assert [row.label for row in table.rows if not row.is_baseline] == ["GFN4Rec", "GFN4Rec (DB)", "Energy flow"]
     assert "1,000 steps; 2 seeds." in table.caption

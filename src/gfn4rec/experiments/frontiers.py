@@ -13,6 +13,7 @@ from gfn4rec.experiments.tables import Column, Row, Table
 
 LEVELS = (50, 100, 150, 200, 250, 300)
 FAIR_NEEDS: tuple[Need, ...] = tuple(("online", model) for model in FAIR.values())
+RIVALS = ("CF", "Boltzmann CF")
 OBJECTIVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)", "Energy flow")
 VARIANTS: Mapping[str, tuple[str, Sequence[str]]] = {
     "ablations": (FAIR["Energy flow"], tuple(ABLATIONS)),
@@ -62,12 +63,12 @@ def _row(label: str, outcomes: Sequence[Outcome], is_baseline: bool) -> Row:
 
 
 def fair_table(findings: Findings) -> Table:
-    """All models on the same terms, and the gain over the strongest simple rival at equal coverage."""
-    rows = [
-        _row(name, findings.outcomes["online", fair], is_baseline=name not in OBJECTIVE_MODELS)
+    """All models on the same terms, and the gain over the strongest simple rivals at equal coverage."""
+    by_name = {
+        name: _row(name, findings.outcomes["online", fair], is_baseline=name not in OBJECTIVE_MODELS)
         for name, fair in FAIR.items()
-    ]
-    rows.append(_gain(rows[-1], rows[-2]))
+    }
+    rows = [*by_name.values(), *(_gain(by_name["Energy flow"], by_name[rival]) for rival in RIVALS)]
     if findings.ruler:
         points = [(each["coverage"], each["reward"]) for each in findings.ruler]
         known = {str(level): reward_at(points, level) for level in LEVELS}
