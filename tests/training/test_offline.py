@@ -38,7 +38,7 @@ def test_every_policy_learns_offline_and_is_measured(name: str, data: SlateData,
     assert results["validation_loss"] == min(losses)
     assert results["best_step"] == 10 * (1 + losses.index(min(losses)))
     assert min(losses[1:]) < losses[0]
-    assert set(results["test"]) == {"r_ndcg", "r_mrr"}
+    assert set(results["test"]) == {"r_ndcg", "r_mrr", "r_ndcg_unsorted", "r_mrr_unsorted"}
     assert results["greedy"]["coverage"] <= results["sampled"]["coverage"]
 
 
