@@ -1,0 +1,98 @@
+"""Which runs an experiment has, and with which settings."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR
+from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
+from gfn4rec.training.config import Kind
+
+ByKind: TypeAlias = dict[Kind, dict[str, dict[str, float]]]
+
+
+def test_the_paper_budget_is_the_papers_protocol() -> None:
+    (job, *others) = Protocol(BUDGETS["paper"]).jobs(("online", "PRM"))
+    assert len(others) == 4
+    training = job.settings.training
+    assert (training["num_steps"], training["learning_batch"], training["warmup_steps"]) == (5000, 128, 100)
+    assert (training["schedule"], training["buffer_size"], training["newest_share"]) == ("constant", 50_000, 0.5)
+    assert job.num_batches == 100
+    assert [each.settings.seed for each in others] == [1, 2, 3, 4]
+    assert Protocol(BUDGETS["paper"]).jobs(("offline", "PRM"))[0].settings.training["num_steps"] == 10_000
+
+
+def test_sweeps_fix_the_other_settings() -> None:
+    tuned = Protocol(
+        BUDGETS["paper"], tuned={"online": {"gfn": {"b_r": 0.05, "b_f": 0.05, "b_z": 2.0, "weight_decay": 0.1}}}
+    )
+    found = tuned.jobs(("online", "b_f = 0.3"))[0].settings
+    assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 0.3, "b_r": 0.5, "b_z": 1.0}
+    assert found.training["weight_decay"] == 0.1
+    found = tuned.jobs(("online", "b_r = 0.7"))[0].settings
+    assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 1.0, "b_r": 0.7, "b_z": 1.0}
+
+
+def test_the_rival_learns_as_the_energy_flow_does() -> None:
+    protocol = Protocol(BUDGETS["paper"])
+    ours, rival = (protocol.jobs(("online", name))[0].settings.training for name in ("Energy flow", "Boltzmann CF"))
+    assert ours == rival
+    assert Protocol(BUDGETS["paper"], tuned={"online": {"boltzmann-cf": {"learning_rate": 0.007}}}).jobs(
+        ("online", "Boltzmann CF")
+    )[0].settings.training == {**ours, "learning_rate": 0.007}
+
+
+def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
+    protocol = Protocol(BUDGETS["paper"])
+    ours = protocol.jobs(("online", FAIR["Energy flow"]))[0].settings
+    assert ours.training["num_steps"] == 1000
+    for name, fair in FAIR.items():
+        shown = {"temperature": 0.1} if name == "CF" else {}
+        assert protocol.jobs(("online", fair))[0].settings.training == {**ours.training, **shown}
+    for name, changes in {**ABLATIONS, **ALTERNATIVES}.items():
+        found = protocol.jobs(("online", name))[0].settings
+        merged = {**found.training, **found.policy_settings}
+        expected = {**ours.training, **ours.policy_settings, **changes}
+        assert merged == expected
+        assert merged != {**ours.training, **ours.policy_settings}
+
+
+def test_what_a_row_says_is_not_changed() -> None:
+    protocol = read_protocol("quick", 1, None, ["b_f=0.25", "objective=db"])
+    settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings
+    assert (settings["b_f"], settings["objective"]) == (0.9, "db")
+    assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings["objective"] == "tb"
+    with_tables = read_protocol("quick", 1, None, ["settings.b_r=0.9", "training.learning_rate=0.9"])
+    tuned: ByKind = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
+    found = replace(with_tables, tuned=tuned)
+    assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings["b_r"] == 0.5
+    assert found.jobs(("online", "learning rate 0.001"))[0].settings.training["learning_rate"] == 1e-3
+    assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
+
+
+def test_cf_and_prm_show_their_top_k_unless_told_otherwise() -> None:
+    protocol = Protocol(BUDGETS["quick"], tuned={"online": {"prm": {"temperature": 0.5}}})
+    shown = {
+        name: protocol.jobs(("online", name))[0].settings.training["temperature"]
+        for name in ("CF", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
+    }
+    assert shown == {"CF": 0.0, "PRM": 0.5, "ListCVAE": 1.0, "GFN4Rec": 1.0} | dict.fromkeys(FAIR.values(), 1.0) | {
+        FAIR["CF"]: 0.1,
+        FAIR["PRM"]: 0.5,
+    }
+    assert protocol.jobs(("online", "CF"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05)
+    assert protocol.jobs(("online", "PRM"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25)
+
+
+def test_sweeps_and_studies_have_seeds_of_their_own() -> None:
+    protocol = Protocol(BUDGETS["paper"])
+    numbers = {name: len(protocol.jobs(("online", name))) for name in ("CF", "b_r = 0.1", "beta 30", FAIR["CF"])}
+    assert numbers == {"CF": 5, "b_r = 0.1": 3, "beta 30": 3, FAIR["CF"]: 3}
+
+
+def test_changes_go_to_the_models_that_have_them() -> None:
+    protocol = read_protocol("quick", 1, None, ["b_f=0.25", "num_users=16", "encoder.dim=16"])
+    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_f"] == 0.25
+    found = protocol.jobs(("offline", "CF"))[0].settings
+    assert "b_f" not in found.policy_settings
+    assert found.policy_settings["encoder"]["dim"] == 16
+    assert found.users.num_users == 16

@@ -1,0 +1,129 @@
+"""The search that comes before an experiment."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from gfn4rec.errors import UserError
+from gfn4rec.experiments import tuning
+from gfn4rec.experiments.lab import Lab
+from gfn4rec.experiments.models import FAIR
+from gfn4rec.experiments.protocol import BUDGETS, Protocol
+from gfn4rec.experiments.published import published_for
+from gfn4rec.experiments.reproduce import needs_of
+from gfn4rec.experiments.search import Best, SearchConfig
+from gfn4rec.experiments.tuned import read_tuned
+from gfn4rec.experiments.tuning import with_published_settings
+from gfn4rec.experiments.world import World
+from gfn4rec.training.config import Kind
+from tests.experiments.conftest import HereEngine
+
+ByKind: TypeAlias = dict[Kind, dict[str, dict[str, float]]]
+
+
+def test_a_search_first_gives_each_policy_the_same_trials(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[tuple[str, SearchConfig]] = []
+
+    def search(policy: str, config: SearchConfig, *_: object, **__: object) -> Best:
+        searched.append((policy, config))
+        return Best(policy, {"learning_rate": 0.5 if config.kind == "online" else 0.25}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    needs = needs_of(["online", "balance", "frontier"])
+    protocol = tuning.tune(
+        Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, Lab(world, engine), tmp_path
+    )
+    compared = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
+    on_same_terms = [*compared[:4], "gfn", *compared[4:]]  # both of the paper's objectives
+    assert [(policy, config.kind, config.num_steps) for policy, config in searched] == [
+        *((each, "online", 1000) for each in compared),
+        *(("gfn", "offline", 1000) for _ in range(2)),
+        *((each, "online", 300) for each in on_same_terms),
+    ]
+    assert {(config.num_trials, config.changes["num_users"]) for _, config in searched} == {(7, 16)}
+    assert [config.changes.get("objective") for _, config in searched[6:8]] == ["db", None]
+    for _, config in searched[8:]:
+        assert len(config.values["learning_rate"]) == 4
+        assert config.start["learning_batch"] == 512
+    assert protocol.jobs(("online", "CF"))[0].settings.training["learning_rate"] == 0.5
+    assert protocol.jobs(("offline", "GFN4Rec (DB)"))[0].settings.training["learning_rate"] == 0.25
+    assert read_tuned(tmp_path / "tuned-online.toml")["PRM"] == {"learning_rate": 0.5}
+
+
+def test_variants_have_what_was_found_for_what_they_are_variants_of(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def search(policy: str, *_: object, report: Callable[..., None], **__: object) -> Best:
+        report("1 of 7 trials", 100, 700)
+        searched.append(policy)
+        return Best(policy, {"learning_rate": 0.5}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    told: list[str] = []
+    before = Protocol(BUDGETS["quick"], tuned={"offline": {"cf": {"learning_rate": 0.3}}})
+    protocol = tuning.tune(
+        before, needs_of(["b_f", "ablations"]), 7, Lab(world, engine), tmp_path, lambda title, *_: told.append(title)
+    )
+    assert searched == ["gfn", "gfn-energy"]
+    assert told == ["GFN4Rec, online: 1 of 7 trials", "Energy flow, same terms, online: 1 of 7 trials"]
+    for name in ("b_f = 0.3", "no exploration"):
+        assert protocol.jobs(("online", name))[0].settings.training["learning_rate"] == 0.5
+    assert protocol.jobs(("offline", "CF"))[0].settings.training["learning_rate"] == 0.3  # what was known stays
+    assert protocol.jobs(("online", "learning rate 0.001"))[0].settings.training["learning_rate"] == 1e-3
+    tuned: ByKind = {
+        "online": {"gfn": {"b_r": 0.1}, "GFN4Rec": {"b_r": 0.2, "b_z": 0.2}, "b_f = 0.3": {"weight_decay": 0.5}}
+    }
+    found = Protocol(BUDGETS["quick"], tuned=tuned).jobs(("online", "b_f = 0.3"))[0].settings
+    assert (found.policy_settings["b_r"], found.training["weight_decay"]) == (0.5, 0.5)
+    other = Protocol(BUDGETS["quick"], tuned=tuned).jobs(("online", FAIR["GFN4Rec"]))[0].settings.policy_settings
+    assert (other["b_r"], other["b_z"]) == (0.1, 1.0)  # the table of another model is not its own
+
+
+def test_a_mistake_in_any_search_is_told_before_the_first(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "search", lambda *_, **__: pytest.fail("searched"))
+    late = Protocol(BUDGETS["paper"], changes={"warmup_steps": 400})  # as long as no trial of a study
+    with pytest.raises(UserError, match="nothing would be learned in 300 steps"):
+        tuning.tune(late, needs_of(["online", "frontier"]), 7, Lab(world, engine), tmp_path)
+
+
+def test_a_search_starts_where_the_papers_ended(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = []
+
+    def search(policy: str, config: SearchConfig, *_: object, **__: object) -> Best:
+        starts.append(config.start)
+        return Best(policy, {"b_r": 0.7}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    monkeypatch.setattr(tuning, "published_for", lambda _: published_for("kuairand-1k"))
+    protocol = tuning.tune(Protocol(BUDGETS["quick"]), [("online", "GFN4Rec")], 7, Lab(world, engine), tmp_path)
+    assert starts == [{"b_r": 0.1, "b_f": 1.0, "b_z": 1.0, "warmup_steps": 20}]
+    settings = protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings
+    assert (settings["b_r"], settings["b_f"]) == (0.7, 1.0)
+
+
+def test_gfn_gets_the_papers_settings_unless_others_were_found(world: World) -> None:
+    protocol = Protocol(BUDGETS["quick"])
+    assert with_published_settings(protocol, world) == protocol  # the paper does not have this data set
+
+    class Movies:
+        class data:  # noqa: N801
+            name = "ml-1m"
+
+    changed = with_published_settings(protocol, Movies())  # type: ignore[arg-type]
+    of_paper = {"b_r": 0.3, "b_f": 0.5, "b_z": 1.0}
+    assert changed.tuned == {"online": {"gfn": of_paper}, "offline": {"gfn": of_paper}}
+    tuned = Protocol(BUDGETS["quick"], tuned={"online": {"gfn": {"b_r": 0.7}, "cf": {"learning_rate": 0.1}}})
+    assert with_published_settings(tuned, Movies()).tuned == {  # type: ignore[arg-type]
+        "online": {"gfn": {"b_r": 0.7}, "cf": {"learning_rate": 0.1}},
+        "offline": {"gfn": of_paper},
+    }
