@@ -16,11 +16,11 @@ from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
-from gfn4rec.training.learner import Learner, NotFinite
+from gfn4rec.training.learner import Learner
 from gfn4rec.training.parts import Users, start_rows
 from gfn4rec.training.run import POLICY, Checkpoint, Run
 from gfn4rec.training.saving import part_name, save_state
-from gfn4rec.training.stopping import save_batch
+from gfn4rec.training.stopping import keeping_bad_batch
 
 _VALIDATION_BATCH = 512
 
@@ -85,10 +85,8 @@ def train_offline(
         while state.step < config.num_steps and not state.has_converged(config.patience):
             start = time.perf_counter()
             batch = data.slates(_batch(slates, state.step, config.learning_batch, settings.seed, group))
-            try:
+            with keeping_bad_batch(run, state.step + 1):
                 learned = state.learner.learn(batch)
-            except NotFinite as problem:
-                raise save_batch(run, problem, state.step + 1) from problem
             state.step += 1
             state.seconds += time.perf_counter() - start
             report(state.step, learned)

@@ -13,12 +13,12 @@ from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.training.config import OnlineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
-from gfn4rec.training.learner import Learner, NotFinite
+from gfn4rec.training.learner import Learner
 from gfn4rec.training.parts import Users
 from gfn4rec.training.replay import ReplayBuffer
 from gfn4rec.training.run import POLICY, Checkpoint, Run
 from gfn4rec.training.saving import part_name, save_state
-from gfn4rec.training.stopping import save_batch
+from gfn4rec.training.stopping import keeping_bad_batch
 
 RECENT_STEPS = 100  # the paper reports averages of the last so many steps
 Report = Callable[[int, dict[str, Any]], None]
@@ -29,6 +29,7 @@ class OnlineState:
 
     def __init__(self, policy: Policy, users: Users, config: OnlineConfig, seed: int, group: Group) -> None:
         num_users, device = group.share(users.config.num_users, "num_users"), users.data.device
+        self.config, self.group = config, group
         self.step, self.seconds = 0, 0.0
         self.policy = policy
         self.environment = users.environment(stream_seed(seed, group.stream("users")), num_users)
@@ -48,9 +49,28 @@ class OnlineState:
             "generators": {name: each.get_state() for name, each in self.generators.items()},
         }
 
-    def load(self, checkpoint: Checkpoint, group: Group) -> None:
+    def show(self) -> dict[str, float]:
+        """A slate to each user; the answers are remembered."""
+        request = self.environment.request
+        proposal = self.policy.recommend(request, self.generators["policy"], **_showing(self.config))
+        feedback = self.environment.step(proposal.slate_BK)
+        self.replay.add(request, proposal.slate_BK, feedback.response_BKR)
+        shown = mean_metrics(self.group.gather(slate_metrics(self.environment, proposal.slate_BK, feedback)))
+        self.recent.append(shown)
+        return shown
+
+    def learn(self) -> dict[str, Any]:
+        """From what is remembered."""
+        learned: dict[str, Any] = {}
+        size = self.group.share(self.config.learning_batch, "learning_batch")
+        for _ in range(self.config.learning_steps):
+            batch = self.replay.sample(size, self.config.newest_share, self.generators["replay"])
+            learned = self.learner.learn(batch)
+        return learned
+
+    def load(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
-        tensors = {name: checkpoint.tensors[part_name(name, group)] for name in self.tensors() if name != POLICY}
+        tensors = {name: checkpoint.tensors[part_name(name, self.group)] for name in self.tensors() if name != POLICY}
         self.step, self.seconds = checkpoint.step, checkpoint.state["seconds"]
         self.policy.load_state_dict(checkpoint.tensors[POLICY])
         self.learner.load_state_dict(tensors["learner"])
@@ -70,37 +90,21 @@ def train_online(
     state = OnlineState(policy, users, config, settings.seed, group)
     checkpoint = run.load_checkpoint()
     if checkpoint is not None:
-        state.load(checkpoint, group)
+        state.load(checkpoint)
     if group.is_first:
         run.forget_after(state.step)
     lines: list[dict[str, Any]] = []
-    request, is_learned = state.environment.request, policy.is_learned
-    showing = _showing(config)
     with asked_to_end() as is_asked:
         while state.step < config.num_steps:
             start = time.perf_counter()
-            proposal = policy.recommend(request, state.generators["policy"], **showing)
-            feedback = state.environment.step(proposal.slate_BK)
-            state.replay.add(request, proposal.slate_BK, feedback.response_BKR)
-            shown = mean_metrics(group.gather(slate_metrics(state.environment, proposal.slate_BK, feedback)))
-            request = feedback.next_request
-            learned: dict[str, Any] = {}
-            if is_learned and state.step >= config.warmup_steps:
-                for _ in range(config.learning_steps):
-                    batch = state.replay.sample(
-                        group.share(config.learning_batch, "learning_batch"),
-                        config.newest_share,
-                        state.generators["replay"],
-                    )
-                    try:
-                        learned = state.learner.learn(batch)
-                    except NotFinite as problem:
-                        raise save_batch(run, problem, state.step + 1) from problem
+            metrics: dict[str, Any] = state.show()
+            if policy.is_learned and state.step >= config.warmup_steps:
+                with keeping_bad_batch(run, state.step + 1):
+                    metrics = {**metrics, **state.learn()}
             state.step += 1
-            state.recent.append(shown)
             state.seconds += time.perf_counter() - start
-            lines.append({"step": state.step, **shown, **learned, "seconds": state.seconds})
-            report(state.step, {**shown, **learned})
+            lines.append({"step": state.step, **metrics, "seconds": state.seconds})
+            report(state.step, metrics)
             is_ending = any(group.gather(is_asked()))
             is_last = state.step == config.num_steps
             if group.is_first and (is_last or state.step % config.evaluate_every == 0):
