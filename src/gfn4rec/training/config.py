@@ -4,7 +4,7 @@ import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -15,6 +15,7 @@ from gfn4rec.policies.base import MIN_TEMPERATURE
 from gfn4rec.training.learner import LearnerConfig
 
 Kind: TypeAlias = Literal["online", "offline"]
+_TABLES: Final = ("settings", "training", "users")  # of a file
 
 
 class OnlineConfig(LearnerConfig):
@@ -109,16 +110,12 @@ def resolve_settings(
     """
     content = read_toml(file) if file else {}
     where = str(file) if file else "settings"
-    known = {"policy", "seed", "settings", "training", "users"}
+    known = ["policy", "seed", *_TABLES]
     for key in content:
         if key not in known:
             raise UserError(f"{where}: unknown key {key!r}; {nearest(key, sorted(known))}")
-    name = policy or content.get("policy")
-    if name is None:
-        raise UserError("no policy; name one with --policy, or in the file of --config")
-    if not isinstance(name, str):
-        raise UserError(f"{where}: policy: write a name, not {name!r}")
-    tables = {key: _table(content, key, where) for key in ("settings", "training", "users")}
+    name = policy or _policy_name(content, where)
+    tables = {key: _table(content, key, where) for key in _TABLES}
     kinds = table_configs(kind, name)
     best = policy_class(name).training_defaults
     tables["training"] = {key: best[key] for key in best if key in kinds["training"].model_fields} | tables["training"]
@@ -139,6 +136,15 @@ def resolve_settings(
         "users": users,
     }
     return RunSettings.parse(values, where)
+
+
+def _policy_name(content: dict[str, Any], where: str) -> str:
+    name = content.get("policy")
+    if name is None:
+        raise UserError("no policy; name one with --policy, or in the file of --config")
+    if not isinstance(name, str):
+        raise UserError(f"{where}: policy: write a name, not {name!r}")
+    return name
 
 
 def _refuse_idle(training: OnlineConfig, where: str) -> None:
@@ -169,7 +175,7 @@ def merge_changes(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def _without_table(key: str) -> str:
     """No two tables share a key, so nothing is lost."""
     table, _, inner = key.partition(".")
-    return inner if table in ("settings", "training", "users") else key
+    return inner if table in _TABLES else key
 
 
 def parse_change(text: str) -> tuple[str, Any]:
