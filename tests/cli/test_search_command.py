@@ -12,13 +12,17 @@ from gfn4rec.experiments.tuned import read_tuned
 from tests.conftest import Cli
 from tests.training.conftest import QUICK, SMALL
 
-SETTINGS = {**SMALL, **QUICK, "num_steps": 6, "weight_decay": 0.0}
+SETTINGS = {
+    **SMALL,
+    **{key: value for key, value in QUICK.items() if key != "num_steps"},
+    "weight_decay": 0.0,
+}
 
 
 def search_command(folder: Path, data_folder: Path, out: Path, *more: object) -> list[object]:
     command = ["search", "--data", data_folder, "--simulator", folder / "simulator", "--out", out]
     settings = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
-    return [*command, "--trials", 2, "--batches", 2, *settings, *more]
+    return [*command, "--trials", 2, "--steps", 6, "--batches", 2, *settings, *more]
 
 
 def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
@@ -37,7 +41,7 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     assert [trial["state"] for trial in best["trials"]] == ["done", "done"]
     assert {trial["point"]["learning_rate"] for trial in best["trials"]} == {1e-3, 1e-4}
     assert best["value"] == max(trial["value"] for trial in best["trials"])
-    assert read_tuned(tmp_path / "out" / "tuned.toml") == {"cf": {**SETTINGS, **best["changes"]}}
+    assert read_tuned(tmp_path / "out" / "tuned.toml")["online"] == {"cf": {**SETTINGS, **best["changes"]}}
     assert f"{best['value']:.4f}  {best['changes']['learning_rate']:.4g}" in result.out
 
 

@@ -1,9 +1,12 @@
 """Directories: whole or not at all, and never opened if something is wrong with them."""
 
 import errno
+import hashlib
 import json
+import math
 import os
 import resource
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +18,7 @@ import pytest
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
-from gfn4rec.data.storage import read_manifest
+from gfn4rec.data.storage import content_digest, read_manifest
 from gfn4rec.errors import UserError
 from tests.conftest import make_interactions
 
@@ -57,8 +60,8 @@ def cut_log(directory: Path) -> None:
         (lambda out: (out / "manifest.json").write_text("[1]"), "not a prepared data set"),
         (lambda out: (out / "manifest.json").write_bytes(b"\xff\xfe"), "manifest.json: damaged"),
         (lambda out: edit_manifest(out, format="another tool's"), "not a prepared data set"),
-        (lambda out: edit_manifest(out, version=2), "format version 2, but this gfn4rec reads version 1"),
-        (lambda out: edit_manifest(out, version=0), "format version 0, but this gfn4rec reads version 1"),
+        (lambda out: edit_manifest(out, version=3), "format version 3, but this gfn4rec reads version 2"),
+        (lambda out: edit_manifest(out, version=1), "format version 1, but this gfn4rec reads version 2"),
         (lambda out: edit_manifest(out, settings={"slate_size": 3}), "manifest.json: damaged or edited"),
         (lambda out: edit_manifest(out, colour="red"), "manifest.json: damaged or edited"),
         (cut_log, "log.parquet: missing or damaged"),
@@ -74,6 +77,39 @@ def test_a_damaged_foreign_or_newer_directory_is_not_opened(
         SlateData.open(prepared)
     assert message in str(error.value)
     assert str(prepared) in str(error.value)
+
+
+TABLE = pl.DataFrame(
+    {"id": ["a", "b"], "tags": [[1, 2], []], "length": [0.5, None], "click": [True, False]},
+    schema_overrides={"tags": pl.List(pl.UInt32)},
+)
+
+
+def test_a_content_digest_is_written_down() -> None:
+    """Another version of a library must not change it: results are found by it."""
+    values = b'id\0String\0["a", "b"]tags\0List(UInt32)\0[[1, 2], []]'
+    values += b"length\0Float64\0" + struct.pack("<2d", 0.5, math.nan) + b"click\0Boolean\0\x01\x00"
+    assert content_digest(TABLE) == hashlib.sha256(values).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TABLE.reverse(),
+        TABLE.rename({"id": "name"}),
+        TABLE.select("tags", "id", "length", "click"),
+        TABLE.with_columns(tags=pl.Series([[1], [2]], dtype=pl.List(pl.UInt32))),
+        TABLE.with_columns(length=pl.Series([0.5, 0.0])),
+        TABLE.with_columns(click=pl.Series([True, True])),
+    ],
+)
+def test_a_content_digest_tells_tables_apart(other: pl.DataFrame) -> None:
+    assert content_digest(other) != content_digest(TABLE)
+
+
+def test_the_manifest_has_the_content_of_its_tables(prepared: Path) -> None:
+    for name, entry in read_manifest(prepared).files.items():
+        assert entry.content_sha256 == content_digest(pl.read_parquet(prepared / name))
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ def test_rank_correlation_by_hand() -> None:
     # Ranks 1 2 3 4 and 2 1 4 3: 1 - 6 * (1 + 1 + 1 + 1) / (4 * 15)
     assert rank_correlation(one, torch.tensor([0.2, 0.1, 9.0, 7.0])) == pytest.approx(0.6)
     assert rank_correlation(one, torch.ones(4)) is None
+    assert rank_correlation([1, 2], [1, 2]) is None
+    # Ranks 1 2 3 4 5 against 2 1 4 3 5: 1 - 6 * 4 / (5 * 24).
+    assert rank_correlation([10, 20, 30, 40, 50], [0.2, 0.1, 7, 3, 99]) == pytest.approx(0.8)
 
 
 def test_slates_are_scored_for_those_who_see_them(data: SlateData, monkeypatch: pytest.MonkeyPatch) -> None:

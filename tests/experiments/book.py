@@ -1,6 +1,5 @@
 """Figures of all models, to be written in by a test."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from gfn4rec.experiments.findings import Findings
@@ -21,7 +20,6 @@ class Book:
         self.greedy: dict[Need, dict[str, float]] = {}
         self.sampled: dict[Need, dict[str, float]] = {}
         self.test: dict[Need, dict[str, float]] = {}
-        self.unsorted: dict[Need, dict[str, Mapping[str, float]]] = {}
         self.curve: dict[Need, list[tuple[dict[str, float], dict[str, float]]]] = {}
         self.seconds: dict[Need, float] = {}
         self.ruler: list[dict[str, Any]] = []
@@ -58,7 +56,6 @@ class Book:
             last_steps=base | self.last_steps.get(need, {}),
             figures={"greedy": base | self._greedy(need, seed), "T=1": base | self.sampled.get(need, {})},
             test={"r_ndcg": 0.3, "r_mrr": 0.03} | self.test.get(need, {}) if self.has_test else None,
-            unsorted={key: dict(value) for key, value in self.unsorted.get(need, {}).items()},
             curve=tuple(
                 CurvePoint(step=number, greedy=base | one, sampled=base | other)
                 for number, (one, other) in enumerate(looks)

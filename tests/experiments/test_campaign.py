@@ -63,6 +63,15 @@ def test_a_job_that_two_tables_need_is_done_once(jobs: list[JobTask], tmp_path: 
     assert engine.items == jobs
 
 
+def test_what_is_found_is_what_is_found_the_next_time(
+    jobs: list[JobTask], tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "execute", lambda *_: made_up(jobs[0], 1 / 3))
+    first = carry_out(jobs[:1], Shelf(tmp_path / "runs"), engine).found
+    assert first == carry_out(jobs[:1], Shelf(tmp_path / "runs"), engine).found
+    assert first[jobs[0].key()].figures["greedy"]["reward"] == 0.333333
+
+
 def test_summaries_of_another_machine_are_enough(jobs: list[JobTask], tmp_path: Path, engine: HereEngine) -> None:
     carry_out(jobs, Shelf(tmp_path / "runs", tmp_path / "summaries"), engine)
     engine.items.clear()
@@ -125,6 +134,10 @@ def test_the_ruler_is_measured_once(world: World, tmp_path: Path, engine: HereEn
     engine.items.clear()
     assert carry_out([task], Shelf(tmp_path / "elsewhere", tmp_path / "summaries"), engine).found[task.key()] == found
     assert engine.items == []
+    later = Shelf(tmp_path / "runs", tmp_path / "later")
+    assert carry_out([task], later, engine).found[task.key()] == found
+    assert [path.parent.name for path in tmp_path.glob("later/ruler-*.json")] == ["later"]
+    assert engine.items == []
     for path in tmp_path.glob("*/ruler-*.json"):
         path.write_text("[{")
     assert carry_out([task], shelf, engine).found[task.key()] == found
@@ -140,6 +153,7 @@ def test_a_ruler_is_of_its_users_and_batches(world: World) -> None:
     }
     assert len(keys) == 4
     assert RulerTask(small_job("cf", seed=7), world).key() in keys
+    assert RulerTask(small_job(rho=world.rho), world).key() in keys
 
 
 def test_the_ruler_is_measured_with_as_many_batches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

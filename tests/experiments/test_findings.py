@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gfn4rec.evaluation.ruler import reward_at
 from gfn4rec.experiments import comparisons, figures, frontiers, studies
 from gfn4rec.experiments.models import FAIR, MODELS
 from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol
@@ -46,6 +47,7 @@ def test_every_row_has_the_figures_of_its_own_model(book: Book) -> None:
     for number, model in enumerate(MODELS):
         book.greedy["online", model], book.sampled["online", model] = {"reward": number}, {"reward": number + 0.5}
         book.greedy["offline", model], book.last_steps["online", model] = {"reward": -number}, {"reward": number + 0.25}
+        book.sampled["offline", model] = {"reward": -number - 0.5}
     names = list(MODELS)
     findings = book.findings()
     rewards = {row.label: row.values["reward"][0] for row in comparisons.online_table(findings).rows}
@@ -66,7 +68,8 @@ def test_every_row_has_the_figures_of_its_own_model(book: Book) -> None:
     assert len(last) == 6
     offline = comparisons.offline_table(findings)
     assert {row.label: row.values["reward"][0] for row in offline.rows} == {
-        name: -names.index(name) for name in ("CF", "ListCVAE", "RerankCF", "PRM", "GFN4Rec")
+        "ListCVAE": -names.index("ListCVAE") - 0.5,
+        **{name: -names.index(name) for name in ("CF", "RerankCF", "PRM", "GFN4Rec")},
     }
     assert {row.label: row.published.get("reward") for row in offline.rows} == {
         "CF": 1.675,
@@ -129,20 +132,23 @@ def test_a_data_set_that_the_paper_does_not_have_has_no_figures_beside_it(book: 
 
 
 def test_the_papers_ranking_metrics_stand_beside_the_authors_rule_only(book: Book) -> None:
-    book.unsorted["offline", "CF"] = {"greedy": {"r_ndcg": 0.57, "r_mrr": 0.07}, "test": {"r_ndcg": 0.5, "r_mrr": 0.08}}
+    book.greedy["offline", "CF"] = {"r_ndcg_unsorted": 0.57, "r_mrr_unsorted": 0.07}
+    book.sampled["offline", "ListCVAE"] = {"r_ndcg_unsorted": 0.56}
+    book.test["offline", "CF"] = {"r_ndcg_unsorted": 0.5, "r_mrr_unsorted": 0.08}
     findings = book.findings()
     offline, ranking = comparisons.offline_table(findings), comparisons.ranking_table(findings)
     assert "r_ndcg" not in offline.rows[0].published
     assert offline.rows[0].published["reward"] == 1.675
     row = ranking.rows[0]
     assert row.values["r_ndcg"] == (0.4, 0.4)
-    assert row.values["unsorted_r_ndcg"] == (0.57, 0.57)
-    assert row.values["unsorted_test_r_mrr"] == (0.08, 0.08)
+    assert row.values["r_ndcg_unsorted"] == (0.57, 0.57)
+    assert row.values["test_r_mrr_unsorted"] == (0.08, 0.08)
+    assert cell(ranking, "ListCVAE", "r_ndcg_unsorted") == (0.56, 0.56)
     assert row.published == {
-        "unsorted_r_ndcg": 0.563,
-        "unsorted_r_mrr": 0.0713,
-        "unsorted_test_r_ndcg": 0.533,
-        "unsorted_test_r_mrr": 0.0824,
+        "r_ndcg_unsorted": 0.563,
+        "r_mrr_unsorted": 0.0713,
+        "test_r_ndcg_unsorted": 0.533,
+        "test_r_mrr_unsorted": 0.0824,
     }
 
 
@@ -156,10 +162,10 @@ def test_balance_compares_the_two_objectives(book: Book) -> None:
         "reward": 2.034,
         "max_reward": 3.905,
         "ild": 0.582,
-        "unsorted_r_ndcg": 0.400,
-        "unsorted_r_mrr": 0.0859,
-        "unsorted_test_r_ndcg": 0.363,
-        "unsorted_test_r_mrr": 0.0423,
+        "r_ndcg_unsorted": 0.400,
+        "r_mrr_unsorted": 0.0859,
+        "test_r_ndcg_unsorted": 0.363,
+        "test_r_mrr_unsorted": 0.0423,
     }
     assert cell(table, "TB", "reward") == (1.0, 1.0)
 
@@ -191,7 +197,8 @@ def test_transfer_is_the_gain_of_learning_online(book: Book) -> None:
 def test_feasibility_is_a_rank_correlation_over_models(book: Book) -> None:
     for number, model in enumerate(studies.OFFLINE_MODELS):
         book.test["offline", model] = {"r_ndcg": 0.1 * number, "r_mrr": -0.1 * number}
-        book.greedy["offline", model] = {"reward": 1 + number}
+        # Means are in order, single seeds are not.
+        book.by_seed["offline", model] = [{"reward": 1 + number + shift} for shift in (-3, 3)]
     table = studies.feasibility_table(book.findings())
     assert cell(table, "R-NDCG (test), by the model's order", "reward") == pytest.approx([1.0])
     assert cell(table, "R-MRR (test), by the model's order", "reward") == pytest.approx([-1.0])
@@ -200,12 +207,12 @@ def test_feasibility_is_a_rank_correlation_over_models(book: Book) -> None:
 
 def test_reward_at_a_coverage_lies_between_two_points() -> None:
     points = [(100.0, 2.0), (20.0, 2.4), (300.0, 1.0)]
-    assert frontiers.reward_at(points, 20) == 2.4
-    assert frontiers.reward_at(points, 60) == pytest.approx(2.2)
-    assert frontiers.reward_at(points, 250) == pytest.approx(1.25)
-    assert frontiers.reward_at(points, 19) is None
-    assert frontiers.reward_at(points, 301) is None
-    assert frontiers.reward_at([(20.0, 2.4), (20.0, 2.4), (40.0, 2.0)], 20) == 2.4
+    assert reward_at(points, 20) == 2.4
+    assert reward_at(points, 60) == pytest.approx(2.2)
+    assert reward_at(points, 250) == pytest.approx(1.25)
+    assert reward_at(points, 19) is None
+    assert reward_at(points, 301) is None
+    assert reward_at([(20.0, 2.4), (20.0, 2.4), (40.0, 2.0)], 20) == 2.4
 
 
 def test_models_are_compared_at_equal_coverage(book: Book) -> None:
@@ -215,6 +222,7 @@ def test_models_are_compared_at_equal_coverage(book: Book) -> None:
         book.greedy[need] = {"expected_reward": greedy, "coverage": 20.0}
         book.sampled[need] = {"expected_reward": sampled, "coverage": 220.0 if name != "GFN4Rec" else 90.0}
     book.ruler = [{"sampler": "boltzmann", "coverage": each, "reward": 3 - each / 100} for each in (10.0, 160.0)]
+    book.ruler.append({"sampler": "random", "coverage": 700.0, "reward": 0.5})  # no point of its frontier
     table = frontiers.fair_table(book.findings())
     assert cell(table, "Energy flow", "sampled") == [2.1, 2.1]
     assert cell(table, "Energy flow", "coverage") == [220.0, 220.0]
@@ -228,6 +236,7 @@ def test_models_are_compared_at_equal_coverage(book: Book) -> None:
     assert cell(table, "Energy flow over Boltzmann CF", "300") is None
     assert cell(table, "Energy flow over CF", "100") == "+0.300 (+0.300 to +0.300)"
     assert cell(table, "Ruler", "150") == "1.500"
+    assert cell(table, "Ruler", "200") is None
     assert [row.label for row in table.rows if not row.is_baseline] == ["GFN4Rec", "GFN4Rec (DB)", "Energy flow"]
     assert "1,000 steps; 2 seeds." in table.caption
     objectives = frontiers.objectives_table(book.findings())

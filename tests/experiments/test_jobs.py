@@ -10,6 +10,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.experiments.execute import execute
 from gfn4rec.experiments.outcome import Outcome, OutcomeStore
 from gfn4rec.experiments.world import World
+from gfn4rec.simulator.checkpoint import WEIGHTS
 from gfn4rec.training import online
 from gfn4rec.training.run import Run
 from tests.experiments.conftest import small_job
@@ -39,7 +40,9 @@ def test_the_key_tells_jobs_apart(world: World) -> None:
     assert small_job(checkpoint_every=3).key(world) == small_job().key(world)
 
 
-@pytest.mark.parametrize("change", [{"rho": 0.05}, {"model": {"dim": 8}}, {"files": {"x": "y"}}, {"kind": "reference"}])
+@pytest.mark.parametrize(
+    "change", [{"rho": 0.05}, {"model": {"dim": 8}}, {"files": {WEIGHTS: "y"}}, {"kind": "reference"}]
+)
 def test_the_key_tells_simulators_apart(world: World, change: dict[str, object]) -> None:
     other = World(world.data_path, world.simulator_path)
     other.__dict__["simulator"] = world.simulator.model_copy(update=change)
@@ -49,15 +52,32 @@ def test_the_key_tells_simulators_apart(world: World, change: dict[str, object])
 @pytest.mark.parametrize("change", ["weights", "files", "settings"])
 def test_the_key_tells_data_sets_apart(world: World, change: str) -> None:
     data = world.data
+    log = data.files["log.parquet"]
     heavy = tuple(each.model_copy(update={"weight": 5 * each.weight}) for each in data.behaviours)
     changes: dict[str, dict[str, object]] = {
         "weights": {"behaviours": heavy},
-        "files": {"files": {name: each.model_copy(update={"sha256": "0"}) for name, each in data.files.items()}},
+        "files": {"files": {**data.files, "log.parquet": log.model_copy(update={"content_sha256": "0"})}},
         "settings": {"settings": data.settings.model_copy(update={"test_slates": 9})},
     }
     other = World(world.data_path, world.simulator_path)
     other.__dict__["data"] = data.model_copy(update=changes[change])
     assert small_job().key(other) != small_job().key(world)
+
+
+def test_the_key_does_not_depend_on_who_wrote_the_files(world: World) -> None:
+    data, users = world.data, world.simulator
+    files = {name: each.model_copy(update={"sha256": "0", "num_bytes": 1}) for name, each in data.files.items()}
+    other = World(world.data_path, world.simulator_path)
+    other.__dict__["data"] = data.model_copy(update={"files": files})
+    other.__dict__["simulator"] = users.model_copy(update={"files": {**users.files, "reliability.png": "0"}})
+    assert small_job().key(other) == small_job().key(world)
+
+
+def test_a_simulator_of_another_data_set_is_refused(world: World) -> None:
+    other = World(world.data_path, world.simulator_path)
+    other.__dict__["data"] = world.data.model_copy(update={"name": "other"})
+    with pytest.raises(UserError, match="made for another data set"):
+        small_job().key(other)
 
 
 def test_the_key_tells_versions_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +99,8 @@ def test_an_outcome_has_what_evaluate_measures(world: World, tmp_path: Path) -> 
     assert outcome.figures == found.rows
     assert outcome.test == found.test
     assert found.test is not None
-    for way, row in (("greedy", found.rows["greedy"]), ("test", found.test)):
-        assert outcome.unsorted[way] == {name: row[f"{name}_unsorted"] for name in ("r_ndcg", "r_mrr")}
-        assert outcome.unsorted[way]["r_mrr"] != row["r_mrr"]
+    for row in (found.rows["greedy"], found.rows["T=1"], found.test):
+        assert row["r_mrr_unsorted"] != row["r_mrr"]
     assert [point.step for point in outcome.curve] == [5, 10, 12]
     assert outcome.step == 12
     assert len({example.user for example in outcome.examples}) == 3

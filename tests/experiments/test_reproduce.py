@@ -212,9 +212,16 @@ def test_a_run_that_fails_leaves_out_its_tables_only(
     monkeypatch.setitem(BUDGETS, "quick", TINY)
     result = cli(*command(world, tmp_path / "report", "balance", "offline"))
     assert result.code == 1
-    assert "these tables are left out: offline; the first: PRM offline, seed 0 failed: the loss is nan" in result.err
+    assert "left out: offline; 1 failed, the first: PRM offline, seed 0 failed: the loss is nan" in result.err
     assert (tmp_path / "report" / "tables" / "balance.md").exists()
     assert not (tmp_path / "report" / "tables" / "offline.md").exists()
+    page = (tmp_path / "report" / "index.html").read_text()
+    runs = (tmp_path / "report" / "runs.csv").read_text()
+    result = cli(*command(world, tmp_path / "report", "offline"))
+    assert result.code == 1
+    assert "nothing could be made, and what was there is left as it was; 1 failed" in result.err
+    assert (tmp_path / "report" / "index.html").read_text() == page
+    assert (tmp_path / "report" / "runs.csv").read_text() == runs
 
 
 def test_all_models_can_be_asked_for() -> None:

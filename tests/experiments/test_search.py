@@ -16,7 +16,7 @@ from gfn4rec.experiments.campaign import Interrupted
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.outcome import Outcome
-from gfn4rec.experiments.search import Best, SearchConfig, Strategy, search, search_all
+from gfn4rec.experiments.search import Best, SearchConfig, Strategy, check_search, search, search_all
 from gfn4rec.experiments.spaces import Point, grid_of, points_of
 from gfn4rec.experiments.trials import open_storage
 from gfn4rec.experiments.tuned import read_tuned
@@ -303,17 +303,28 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
     found = search_all(["cf", "prm", "gfn"], *where, report=lambda *parts: told.append(parts))
     assert [len(best.trials) for best in found] == [3, 3, 3]
     assert len(trainer.asked) == 9
-    assert read_tuned(tmp_path / "out" / "tuned.toml") == {
+    assert read_tuned(tmp_path / "out" / "tuned.toml")["online"] == {
         best.policy: {"warmup_steps": 0, **best.changes} for best in found
     }
     assert told[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 300, 300)
     assert [done for _, done, _ in told] == [0, 100, 100, 200, 200, 300] * 3
 
     search_all(["list-cvae"], *where)
-    assert list(read_tuned(tmp_path / "out" / "tuned.toml")) == ["cf", "prm", "gfn", "list-cvae"]
+    assert list(read_tuned(tmp_path / "out" / "tuned.toml")["online"]) == ["cf", "prm", "gfn", "list-cvae"]
+    offline = SearchConfig(strategy="tpe", num_trials=1, num_steps=2, kind="offline")
+    search_all(["gfn"], offline, *where[1:])
+    both = read_tuned(tmp_path / "out" / "tuned.toml")
+    assert (list(both["offline"]), len(both["online"])) == (["gfn"], 4)
+    trainer.asked.pop()
     with pytest.raises(UserError, match="policy random has nothing to learn"):
         search_all(["rerank-cf", "random"], *where)
     assert len(trainer.asked) == 12  # a mistake is told before anything is tried
+
+
+def test_the_steps_of_a_trial_are_the_searchs_own() -> None:
+    for key in ("num_steps", "training.num_steps"):
+        with pytest.raises(UserError, match="num_steps: those of a trial are the search's own; write --steps"):
+            check_search("gfn", SearchConfig(changes={key: 7}))
 
 
 def test_a_database_that_is_none(tmp_path: Path) -> None:

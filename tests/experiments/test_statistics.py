@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from gfn4rec.experiments.statistics import mean, paired_p, rank_correlation, standard_deviation
+from gfn4rec.experiments.statistics import mean, paired_p, standard_deviation
 
 
 def test_mean_and_deviation_of_a_sample() -> None:
@@ -44,21 +44,3 @@ def test_differences_that_do_not_vary_have_no_p(shift: float) -> None:
 def test_unpaired_seeds_are_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         paired_p([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6])
-    with pytest.raises(ValueError, match="2 values against 3"):
-        rank_correlation([1, 2], [1, 2, 3])
-
-
-def test_rank_correlation_by_hand() -> None:
-    # Ranks 1 2 3 4 5 against 2 1 4 3 5: 1 - 6 * 4 / (5 * 24).
-    found = rank_correlation([10, 20, 30, 40, 50], [0.2, 0.1, 7, 3, 99])
-    assert found is not None
-    assert found.rho == pytest.approx(0.8)
-    assert found.p == pytest.approx(0.104, abs=1e-3)  # of tables for n = 5
-
-
-def test_rank_correlation_is_not_defined_everywhere() -> None:
-    assert rank_correlation([1, 2], [1, 2]) is None
-    assert rank_correlation([1, 2, 3], [4, 4, 4]) is None
-    reverse = rank_correlation([1, 2, 3, 4], [4, 3, 2, 1])
-    assert reverse is not None
-    assert reverse.rho == pytest.approx(-1)

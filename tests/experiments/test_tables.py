@@ -33,7 +33,7 @@ def test_markdown_of_a_small_table() -> None:
         "underlined: strongest baseline.\n"
         "\n"
         "|  | Reward ↑ | Verdict |\n"
-        "| --- | ---: | ---: |\n"
+        "| --- | ---: | --- |\n"
         "| A\\_1 | <u>2.00 ± 1.41</u><br><sub>paper 1.60 (+25.0%)</sub> | a &lt; b |\n"
         "| B | **4.00 ± 0.00** | – |\n"  # noqa: RUF001
     )
@@ -46,7 +46,7 @@ def test_latex_of_a_small_table() -> None:
         "\\caption{Small \\& neat. 100\\% of it. Mean $\\pm$ standard deviation over 2 seeds; bold: best; "
         "underlined: strongest baseline.}\n"
         "\\label{tab:small_table}\n"
-        "\\begin{tabular}{lrr}\n"
+        "\\begin{tabular}{lrl}\n"
         "\\hline\n"
         "& Reward $\\uparrow$ & Verdict \\\\\n"
         "\\hline\n"
@@ -75,6 +75,14 @@ def test_html_of_a_small_table() -> None:
     assert '<td class="figure"><u>2.00 ± 1.41</u><small>paper 1.60 (+25.0%)</small></td>' in text
     assert '<td class="word">a &lt; b</td>' in text
     assert '<tr class="ours"><th scope="row">B</th><td class="figure"><strong>4.00 ± 0.00</strong></td>' in text
+
+
+def test_sentences_are_broken_and_a_word_among_figures_stands_with_them() -> None:
+    columns = [REWARD, Column("told", "Told", is_better="none")]
+    rows = [Row("A", {"reward": [1.0]}, texts={"told": "word " * 9}), Row("B", texts={"reward": "none"})]
+    table = Table("t", "T", "", columns, rows)
+    assert r"\begin{tabular}{lrp{0.4\textwidth}}" in to_latex(table)
+    assert "| --- | ---: | --- |" in to_markdown(table)
 
 
 def test_one_seed_has_no_deviation() -> None:

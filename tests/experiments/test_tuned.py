@@ -10,21 +10,31 @@ from gfn4rec.experiments.tuned import Tuned, read_tuned, write_tuned
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     found: Tuned = {
-        "gfn": {"b_r": 0.3, "learning_rate": 1e-05, "encoder.dim": 8, "learn_scale": True, "objective": "db"},
-        "list-cvae": {"beta": 0.001},
+        "online": {
+            "gfn": {"b_r": 0.3, "learning_rate": 1e-05, "encoder.dim": 8, "learn_scale": True, "objective": "db"},
+            "CF, same terms": {"temperature": 0.0},
+        },
+        "offline": {"list-cvae": {"beta": 0.001, "patience": 3}},
     }
     write_tuned(tmp_path / "tuned.toml", found)
     assert read_tuned(tmp_path / "tuned.toml") == found
-    assert (tmp_path / "tuned.toml").read_text(encoding="utf-8").startswith("[gfn]\nb_r = 0.3\nlearning_rate = 1e-05\n")
+    assert (
+        (tmp_path / "tuned.toml")
+        .read_text(encoding="utf-8")
+        .startswith("[online.gfn]\nb_r = 0.3\nlearning_rate = 1e-05\n")
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[gfm]\nb_r = 0.3\n", "[gfm]: no policy or model 'gfm'; did you mean 'gfn'?"),
-        ("[gfn]\nb_q = 0.3\n", "[gfn]: settings: unknown key 'b_q'; did you mean 'b_z'?"),
-        ("[gfn]\nb_r = -1\n", "b_r: Input should be greater than 0, got -1"),
-        ("gfn = 3\n", "gfn: write a table, [gfn], not 3"),
+        ("[online.gfm]\nb_r = 0.3\n", "[online.gfm]: no policy or model 'gfm'; did you mean 'gfn'?"),
+        ("[online.gfn]\nb_q = 0.3\n", "[online.gfn]: settings: unknown key 'b_q'; did you mean 'b_z'?"),
+        ("[online.gfn]\nb_r = -1\n", "b_r: Input should be greater than 0, got -1"),
+        ("[offline.cf]\ntemperature = 0.1\n", "[offline.cf]: settings: unknown key 'temperature'"),
+        ("[online]\ngfn = 3\n", "online.gfn: write a table, [online.gfn], not 3"),
+        ("online = 3\n", "online: write tables, as [online.gfn], not 3"),
+        ("[gfn]\nb_r = 0.3\n", "[gfn]: write [online.gfn] or [offline.gfn]"),
         ("[gfn\n", "not valid TOML"),
     ],
 )
@@ -37,7 +47,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str, line: str) -> None:
 
 
 def test_only_plain_values_are_written(tmp_path: Path) -> None:
-    write_tuned(tmp_path / "tuned.toml", {"gfn": {"hidden_dims": [32, 16]}})
-    assert read_tuned(tmp_path / "tuned.toml") == {"gfn": {"hidden_dims": [32, 16]}}
+    write_tuned(tmp_path / "tuned.toml", {"online": {"gfn": {"hidden_dims": [32, 16]}}})
+    assert read_tuned(tmp_path / "tuned.toml")["online"] == {"gfn": {"hidden_dims": [32, 16]}}
     with pytest.raises(UserError, match="encoder: write a number, a boolean, a text or a list of them, not {'dim': 8}"):
-        write_tuned(tmp_path / "tuned.toml", {"gfn": {"encoder": {"dim": 8}}})
+        write_tuned(tmp_path / "tuned.toml", {"online": {"gfn": {"encoder": {"dim": 8}}}})

@@ -35,7 +35,7 @@ def test_a_search_first_gives_each_policy_the_same_trials(
     monkeypatch.setattr(tuning, "search", search)
     needs = needs_of(["online", "balance", "frontier"])
     protocol = tuning.tune(
-        Protocol(BUDGETS["paper"], changes={"num_users": 16}), needs, 7, Lab(world, engine), tmp_path
+        Protocol(BUDGETS["paper"], changes={"num_users": 16, "num_steps": 777}), needs, 7, Lab(world, engine), tmp_path
     )
     compared = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
     on_same_terms = [*compared[:4], "gfn", *compared[4:]]  # both of the paper's objectives
@@ -51,7 +51,7 @@ def test_a_search_first_gives_each_policy_the_same_trials(
         assert config.start["learning_batch"] == 512
     assert protocol.jobs(("online", "CF"))[0].settings.training["learning_rate"] == 0.5
     assert protocol.jobs(("offline", "GFN4Rec (DB)"))[0].settings.training["learning_rate"] == 0.25
-    assert read_tuned(tmp_path / "tuned-online.toml")["PRM"] == {"learning_rate": 0.5}
+    assert read_tuned(tmp_path / "tuned.toml")["online"]["PRM"] == {"learning_rate": 0.5}
 
 
 def test_variants_have_what_was_found_for_what_they_are_variants_of(

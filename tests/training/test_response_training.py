@@ -172,6 +172,8 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
         train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2)
     monkeypatch.undo()
     assert not read_simulator_manifest(tmp_path / "parts").is_finished
+    with pytest.raises(UserError, match="parts: its training is not over; go on with .* --resume"):
+        load_simulator(tmp_path / "parts", data)
     with pytest.raises(UserError, match="begun with another training"):
         train_response_model(data, CONFIG.model_copy(update={"seed": 5}), tmp_path / "parts", 0.2, resume=True)
     parts = train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2, resume=True)

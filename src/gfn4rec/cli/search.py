@@ -55,7 +55,8 @@ def search_command(
     from gfn4rec.experiments.campaign import Interrupted
     from gfn4rec.experiments.engines import open_engine
     from gfn4rec.experiments.lab import Lab
-    from gfn4rec.experiments.search import TUNED, SearchConfig, search_all
+    from gfn4rec.experiments.search import SearchConfig, search_all
+    from gfn4rec.experiments.tuned import TUNED
     from gfn4rec.experiments.world import World
     from gfn4rec.training.config import parse_change
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gfn4rec.config import StrictConfig
-from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.manifest import Manifest
 from gfn4rec.errors import UserError
 
 
@@ -16,21 +16,20 @@ class DataIdentity(StrictConfig):
     behaviours: tuple[str, ...]
 
 
-def identity_of(data: SlateData) -> DataIdentity:
+def identity_of(data: Manifest) -> DataIdentity:
     """What is remembered of a data set."""
-    files = data.manifest.files
     return DataIdentity(
-        name=data.manifest.name,
-        users_sha256=files["users.parquet"].sha256,
-        items_sha256=files["items.parquet"].sha256,
-        behaviours=data.behaviours,
+        name=data.name,
+        users_sha256=data.files["users.parquet"].content_sha256,
+        items_sha256=data.files["items.parquet"].content_sha256,
+        behaviours=tuple(each.name for each in data.behaviours),
     )
 
 
-def refuse_other_data(identity: DataIdentity, data: SlateData, where: Path) -> None:
+def refuse_other_data(identity: DataIdentity, data: Manifest, where: Path) -> None:
     """What was made for other users, items or behaviours means nothing here."""
     if identity != identity_of(data):
         raise UserError(
-            f"{where}: made for another data set ({identity.name}), not for this {data.manifest.name}; "
+            f"{where}: made for another data set ({identity.name}), not for this {data.name}; "
             "name the one it was trained on, or train one for this"
         )

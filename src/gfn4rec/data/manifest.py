@@ -8,7 +8,7 @@ from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import FeatureKind
 
 FORMAT: Final = "gfn4rec data set"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class PrepareConfig(StrictConfig):
@@ -51,6 +51,7 @@ class FileEntry(StrictConfig):
 
     num_bytes: int
     sha256: str
+    content_sha256: str  # of the values alone: whatever version of a library has written them
 
 
 class Statistics(StrictConfig):

@@ -6,15 +6,20 @@ from itertools import pairwise
 from gfn4rec.evaluation.frontier import FrontierPoint
 
 
-def ruler_reward(points: Sequence[FrontierPoint], coverage: float) -> float | None:
-    """The ruler's reward at a coverage, on straight lines between its points; None where it has none."""
-    line = sorted((point.coverage, point.reward) for point in points if point.sampler != "random")
-    for (left, left_reward), (right, right_reward) in pairwise(line):
+def reward_at(points: Sequence[tuple[float, float]], coverage: float) -> float | None:
+    """Between the two (coverage, reward) points around a coverage, on a straight line; None outside of all."""
+    for (left, left_reward), (right, right_reward) in pairwise(sorted(points)):
         if left <= coverage <= right:
             share = (coverage - left) / (right - left) if right > left else 0.0
             return left_reward + share * (right_reward - left_reward)
+    return None
+
+
+def ruler_reward(points: Sequence[FrontierPoint], coverage: float) -> float | None:
+    """The ruler's reward at a coverage; None where it has none."""
+    line = sorted((point.coverage, point.reward) for point in points if point.sampler != "random")
     # Fewer items than the ruler's greedy sampler shows cannot be asked for more than its reward.
-    return line[0][1] if line and coverage < line[0][0] else None
+    return line[0][1] if line and coverage < line[0][0] else reward_at(line, coverage)
 
 
 def share_of_ruler(points: Sequence[FrontierPoint], coverage: float, reward: float) -> float | None:

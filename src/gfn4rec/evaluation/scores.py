@@ -1,8 +1,9 @@
 """How well a policy's own scores of slates agree with the simulator's expected rewards."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
@@ -46,9 +47,14 @@ def evaluate_scores(
     return {kind: _agreement(pairs) for kind, pairs in rows.items() if pairs}
 
 
-def rank_correlation(one: Tensor, other: Tensor) -> float | None:
-    """Spearman's: the correlation of the ranks, equal values sharing theirs; None where all values are equal."""
-    table = pl.DataFrame({"one": one.cpu().numpy(), "other": other.cpu().numpy()})
+def rank_correlation(one: Sequence[float] | Tensor, other: Sequence[float] | Tensor) -> float | None:
+    """Spearman's: the correlation of the ranks, equal values sharing theirs.
+
+    None where it says nothing: for fewer than three pairs, or where all values of one side are equal.
+    """
+    table = pl.DataFrame({"one": np.asarray(one), "other": np.asarray(other)})
+    if table.height < 3:
+        return None
     found = float(table.select(pl.corr("one", "other", method="spearman")).item())
     return found if math.isfinite(found) else None
 
@@ -58,7 +64,7 @@ def _scored(policy: Policy, environment: UserEnvironment, request: Request, slat
 
 
 def _agreement(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, float | None]:
-    score, expected = (torch.cat(each).double() for each in zip(*pairs, strict=True))
+    score, expected = (torch.cat(each).double().cpu() for each in zip(*pairs, strict=True))
     return {
         "slates": float(len(score)),
         "rank_correlation": rank_correlation(score, expected),

@@ -46,21 +46,22 @@ class Shelf:
         """What was found before."""
         if isinstance(task, JobTask):
             return self._outcomes.find(task.key())
-        for path in self._ruler_paths(task):
+        paths = self._ruler_paths(task)
+        for path in paths:
             with suppress(OSError, ValueError):  # one that is damaged is measured again
                 points: Ruler = json.loads(path.read_text(encoding="utf-8"))
-                return points
+                return points if all(each.exists() for each in paths) else self.keep(task, points)
         return None
 
-    def keep(self, task: Task, found: Outcome | Ruler) -> None:
-        """For the next time."""
+    def keep(self, task: Task, found: Outcome | Ruler) -> Outcome | Ruler:
+        """For the next time; as it was written."""
         if isinstance(found, Outcome):
-            self._outcomes.keep(found)
-            return
+            return self._outcomes.keep(found)
         assert isinstance(task, RulerTask)
         for path in self._ruler_paths(task):
             make_directory(path.parent)
             write_whole(path, json.dumps(found, indent=1) + "\n")
+        return found
 
     def _ruler_paths(self, task: RulerTask) -> list[Path]:
         folders = [self.runs] if self.summaries is None else [self.runs, self.summaries]
@@ -93,8 +94,7 @@ def carry_out(tasks: Sequence[Task], shelf: Shelf, engine: Engine, watch: Watch 
             elif event.is_over:
                 if event.result is None:
                     raise Interrupted
-                shelf.keep(task, event.result)
-                found[task.key()], ended = event.result, task.title
+                found[task.key()], ended = shelf.keep(task, event.result), task.title
             done = len(found) - num_known + len(failures)
             watch(Progress(num_known, done, len(missing), clock.running(), ended, clock.seconds_left()))
     return Carried(found, tuple(failures))

@@ -58,7 +58,7 @@ LAST_LINES: Mapping[str, Line] = {
 }
 OFFLINE_LINES: Mapping[str, Line] = {
     "CF": Line("CF", published="CF"),
-    "ListCVAE": Line("ListCVAE", published="ListCVAE"),
+    "ListCVAE": Line("ListCVAE", SAMPLED, published="ListCVAE"),
     "RerankCF": Line("RerankCF", published="RerankCF"),
     "PRM": Line("PRM", published="PRM"),
     "GFN4Rec": Line("GFN4Rec", GREEDY, False, "GFN4Rec"),
@@ -117,7 +117,7 @@ def compare(
 
 
 def _base(metric: str) -> str:
-    return metric.removeprefix("unsorted_")
+    return metric.removesuffix("_unsorted")
 
 
 def _column(metric: str) -> Column:
@@ -166,7 +166,7 @@ def _both_rules(
     """Ranking by the model's order, and by the authors' rule, which has the paper's figures beside it."""
     own = {label: _without(row, RANKING) for label, row in published.items()}
     ours = compare(findings, "offline", lines, metrics, own, name, title)
-    theirs = compare(findings, "offline", lines, tuple(f"unsorted_{each}" for each in RANKING), published, name, title)
+    theirs = compare(findings, "offline", lines, tuple(f"{each}_unsorted" for each in RANKING), published, name, title)
     rows = [
         Row(
             one.label, {**one.values, **other.values}, {**one.published, **other.published}, is_baseline=one.is_baseline

@@ -10,7 +10,6 @@ from filelock import FileLock
 from gfn4rec import api
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.protocol import Showing
-from gfn4rec.evaluation.ranking import by_rule
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.outcome import GREEDY, CurvePoint, Example, Outcome
 from gfn4rec.experiments.world import World
@@ -84,9 +83,7 @@ def _measure(job: Job, world: World, directory: Path, device: str) -> dict[str, 
     where = (directory, world.simulator_path, world.data_path)
     seed = job.settings.seed
     found = api.evaluate(*where, job.temperatures, job.num_batches, ruler_batches=0, seed=seed, device=device)
-    rows = {GREEDY: found.rows[GREEDY]} | ({} if found.test is None else {"test": found.test})
-    unsorted = {way: by_rule(row, "unsorted") for way, row in rows.items()}
-    return {"figures": found.rows, "test": found.test, "unsorted": unsorted}
+    return {"figures": found.rows, "test": found.test}
 
 
 def _curve(run: Run) -> tuple[CurvePoint, ...]:

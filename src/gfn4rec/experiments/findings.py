@@ -24,7 +24,7 @@ class Findings:
     published: Published | None
 
     def values(self, need: Need, metric: str, way: str = GREEDY) -> tuple[float, ...]:
-        """A metric, one value per seed; `test_` and `unsorted_` ones are of the log and of the authors' rule."""
+        """A metric, one value per seed; `test_` and `_unsorted` ones are of the log and of the authors' rule."""
         found = [value_of(outcome, metric, way) for outcome in self.outcomes[need]]
         return tuple(value for value in found if value is not None)
 
@@ -52,10 +52,6 @@ def value_of(outcome: Outcome, metric: str, way: str = GREEDY) -> float | None:
         return (outcome.last_steps or {}).get(metric)
     if metric == "seconds_per_step":
         return outcome.seconds / outcome.step
-    if metric.startswith("unsorted_test_"):
-        return outcome.unsorted.get("test", {}).get(metric.removeprefix("unsorted_test_"))
-    if metric.startswith("unsorted_"):
-        return outcome.unsorted.get(GREEDY, {}).get(metric.removeprefix("unsorted_"))
     if metric.startswith("test_"):
         return (outcome.test or {}).get(metric.removeprefix("test_"))
     return outcome.figures.get(way, {}).get(metric)

@@ -1,8 +1,8 @@
 """This project's own studies: reward at equal coverage, all models on the same terms, and what each idea is worth."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
+from gfn4rec.evaluation.ruler import reward_at
 from gfn4rec.experiments.figures import NamedPicture, draw_frontier
 from gfn4rec.experiments.findings import SAMPLED, Findings
 from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR, RATES
@@ -34,15 +34,6 @@ _EXPLAINED = (
 )
 
 
-def reward_at(points: Sequence[tuple[float, float]], coverage: float) -> float | None:
-    """Between the two (coverage, reward) points around a coverage; None outside of all."""
-    line = sorted(points)
-    for (low, before), (high, after) in pairwise(line):
-        if low <= coverage <= high:
-            return before if high == low else before + (after - before) * (coverage - low) / (high - low)
-    return None
-
-
 def frontier_points(outcome: Outcome) -> list[tuple[float, float]]:
     """Coverage and expected reward, from greedy to what was learned."""
     return [(row["coverage"], row["expected_reward"]) for row in outcome.figures.values()]
@@ -70,7 +61,7 @@ def fair_table(findings: Findings) -> Table:
     }
     rows = [*by_name.values(), *(_gain(by_name["Energy flow"], by_name[rival]) for rival in RIVALS)]
     if findings.ruler:
-        points = [(each["coverage"], each["reward"]) for each in findings.ruler]
+        points = [(each["coverage"], each["reward"]) for each in findings.ruler if each["sampler"] != "random"]
         known = {str(level): reward_at(points, level) for level in LEVELS}
         rows.append(Row("Ruler", texts={key: f"{value:.3f}" for key, value in known.items() if value is not None}))
     caption = f"{_EXPLAINED} {findings.caption(*FAIR_NEEDS)}"

@@ -21,11 +21,15 @@ class Job(StrictConfig):
     num_batches: int = 100
     """Batches of each measurement."""
 
+    def users(self, world: World) -> dict[str, Any]:
+        """How users come and go, with the influence that is meant where none is named."""
+        users = self.settings.users.model_dump(mode="json")
+        return users if users["rho"] is not None else {**users, "rho": world.rho}
+
     def key(self, world: World) -> str:
         """Of its outcome."""
         values: dict[str, Any] = self.model_dump(mode="json")
         for name in _WITHOUT_EFFECT:
             values["settings"]["training"].pop(name, None)
-        users = values["settings"]["users"]
-        users["rho"] = world.rho if users["rho"] is None else users["rho"]
+        values["settings"]["users"] = self.users(world)
         return digest({"job": values, "world": world.identity, "code": CODE_VERSION})

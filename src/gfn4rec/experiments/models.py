@@ -66,7 +66,7 @@ FAIR: Final[Mapping[str, str]] = {
 }
 """Models that all learn on the terms of the energy flow (`AVERAGING`), by the model they are of."""
 
-_SHOWN: Final = {"CF": {"temperature": 0.1}}  # while learning on those terms; at 1 it would show almost anything
+_SHOWN: Final = {"CF": 0.1}  # temperature while learning on those terms; at 1 it would show almost anything
 
 ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "normalised queries, as in the paper": {"normalise_query": True},
@@ -104,7 +104,7 @@ MODELS: Final[Mapping[str, Model]] = {
     **{
         fair: replace(
             model,
-            defaults={**AVERAGING, **_SHOWN.get(name, {})},
+            defaults={**AVERAGING, "temperature": _SHOWN.get(name, 1.0)},
             role="same terms",
             values={"learning_rate": LARGE_BATCH_RATES},
         )

@@ -43,9 +43,7 @@ class Outcome(StrictConfig):
     seconds: float
     """Of showing and learning, without measuring."""
     figures: dict[str, Figures]
-    """In the simulator, by how slates were chosen: greedy, T=1, ..."""
-    unsorted: dict[str, Figures] = Field(default_factory=dict)
-    """Ranking metrics as the authors' code computes them: greedy, and test."""
+    """In the simulator, by how slates were chosen: greedy, T=1, ...; `_unsorted` ones are of the authors' rule."""
     last_steps: Figures | None = None
     """Means of the last steps of online learning, as the paper reports them."""
     test: Figures | None = None
@@ -83,12 +81,13 @@ class OutcomeStore:
             make_directory(shared.parent)
             write_whole(shared, path.read_text(encoding="utf-8"))
 
-    def keep(self, outcome: Outcome) -> None:
-        """Write an outcome, whole or not at all."""
+    def keep(self, outcome: Outcome) -> Outcome:
+        """Write an outcome, whole or not at all; as it was written, so that tables are the same the next time."""
         text = json.dumps(_rounded(outcome.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
         for path in self._paths(outcome.key):
             make_directory(path.parent)
             write_whole(path, text)
+        return Outcome.model_validate_json(text)
 
     def _paths(self, key: str) -> list[Path]:
         summaries = [] if self.summaries is None else [self.summaries / f"{key}.json"]

@@ -12,7 +12,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.models import MODELS, Model, base_of
 from gfn4rec.experiments.tuned import read_tuned
-from gfn4rec.training.config import Kind, merge_changes, parse_change, resolve_settings, table_configs
+from gfn4rec.training.config import KINDS, Kind, merge_changes, parse_change, resolve_settings, table_configs
 
 
 class Budget(StrictConfig):
@@ -75,7 +75,6 @@ BUDGETS: Final = {
 }
 
 
-KINDS: Final[tuple[Kind, ...]] = ("online", "offline")
 Need: TypeAlias = tuple[Kind, str]  # how a model learns, and its name in MODELS
 
 
@@ -112,9 +111,11 @@ class Protocol:
     def start(self, need: Need) -> dict[str, Any]:
         """Settings of a model that a search may change, or has found."""
         kind, name = need
-        tuned, base = self.tuned.get(kind, {}), base_of(name)
-        found = (tuned.get(each, {}) for each in (MODELS[name].policy, base, name))
-        return merge_changes(MODELS[base].defaults, MODELS[name].defaults, *found)
+        tuned, base, model = self.tuned.get(kind, {}), base_of(name), MODELS[name]
+        of_policy, defaults = tuned.get(model.policy, {}), merge_changes(MODELS[base].defaults, model.defaults)
+        # What suits a policy by itself does not change the terms that all models of a study share.
+        first = (of_policy, defaults) if model.is_study else (defaults, of_policy)
+        return merge_changes(*first, *(tuned.get(each, {}) for each in (base, name)))
 
     def _training(self, kind: Kind, model: Model) -> dict[str, Any]:
         """The job measures in the end, so the run itself need not."""
@@ -146,5 +147,4 @@ def read_protocol(
     for key, value in named.items():
         if not any(has_setting(kind, policy, key) for kind in KINDS for policy in policies):
             resolve_settings("online", "gfn", changes={key: value})  # tells what is wrong with it
-    found = read_tuned(tuned) if tuned else {}
-    return Protocol(BUDGETS[budget], num_seeds, dict.fromkeys(KINDS, found), named)
+    return Protocol(BUDGETS[budget], num_seeds, read_tuned(tuned) if tuned else {}, named)

@@ -75,7 +75,8 @@ def reproduce(
     }
     if tasks:
         world.identity  # noqa: B018 - what is wrong with it is told before anything is written
-    make_directory(out)
+    for folder in (out, *([] if summaries is None else [summaries])):
+        make_directory(folder)
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None
     if any(each.needs_ruler for each in wanted.values()):
@@ -85,16 +86,19 @@ def reproduce(
         every.append(ruler)
     carried = carry_out(every, Shelf(out / "runs", summaries), lab.engine, watch)
     findings = _findings(world, protocol, tasks, carried, ruler)
-    _write_list(tasks, carried.found, out)
     whole = {name: each for name, each in wanted.items() if all(need in findings.outcomes for need in each.needs)}
+    if carried.failures and not whole:
+        raise RunError(f"nothing could be made, and what was there is left as it was; {_told(carried.failures)}")
+    _write_list(tasks, carried.found, out)
     made = write_all(whole, findings, out)
     if carried.failures:
-        left_out = ", ".join(name for name in wanted if name not in whole) or "none"
-        raise RunError(
-            f"{len(carried.failures)} runs failed, so these tables are left out: {left_out}; the first: "
-            f"{carried.failures[0]}"
-        )
+        left_out = ", ".join(name for name in wanted if name not in whole)
+        raise RunError(f"{f'left out: {left_out}; ' if left_out else ''}{_told(carried.failures)}")
     return made
+
+
+def _told(failures: Sequence[str]) -> str:
+    return f"{len(failures)} failed, the first: {failures[0]}"
 
 
 def _findings(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -17,15 +17,14 @@ from gfn4rec.experiments.job import CODE_VERSION, Job
 from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.spaces import Grid, Point, grid_of, points_of, start_of
 from gfn4rec.experiments.trials import Place, Trial, Trials, forget_trials, open_trials
-from gfn4rec.experiments.tuned import read_tuned, write_tuned
+from gfn4rec.experiments.tuned import TUNED, read_tuned, write_tuned
 from gfn4rec.experiments.world import World, digest
 from gfn4rec.seeding import numpy_generator
 from gfn4rec.storage import make_directory
-from gfn4rec.training.config import Kind, RunSettings, resolve_settings
+from gfn4rec.training.config import Kind, RunSettings, merge_changes, resolve_settings
 
 Strategy: TypeAlias = Literal["line", "grid", "tpe"]
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is done, how much of it, of how much
-TUNED: Final = "tuned.toml"
 _LINE_ROUNDS = 2
 
 
@@ -88,7 +87,7 @@ def search_all(
 ) -> list[Best]:
     """The best settings of each policy, with the same number of trials for each; they go to `tuned.toml`, too."""
     path = out / TUNED
-    tuned = read_tuned(path, config.kind) if path.exists() else {}
+    tuned = read_tuned(path) if path.exists() else {}
     for policy in policies:  # a mistake in the last is told before the first is searched
         check_search(policy, config)
     found = []
@@ -98,7 +97,7 @@ def search_all(
             report(f"{policy}: {title}", done, total)
 
         found.append(search(policy, config, lab, out, storage, progress))
-        tuned[policy] = {**config.start, **config.changes, **found[-1].changes}
+        tuned.setdefault(config.kind, {})[policy] = {**config.start, **config.changes, **found[-1].changes}
         write_tuned(path, tuned)
     return found
 
@@ -143,6 +142,8 @@ def check_search(policy: str, config: SearchConfig) -> None:
 
 
 def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
+    if "num_steps" in merge_changes(config.start, config.changes):
+        raise UserError("num_steps: those of a trial are the search's own; write --steps")
     grid = grid_of(policy, config.kind, config.changes, config.values)
     for key, values in config.values.items():
         for value in values:

@@ -1,22 +1,13 @@
-"""What a few seeds allow to be said: mean, spread, a paired test, and whether two orders agree."""
+"""What a few seeds allow to be said: mean, spread, and a paired test."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from scipy.stats import spearmanr, ttest_rel
+from scipy.stats import ttest_rel
 
 MIN_PAIRS: Final = 5
 """Fewer seeds say nothing about significance."""
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """Spearman's rank correlation, and how likely one as strong is by chance."""
-
-    rho: float
-    p: float
 
 
 def mean(values: Sequence[float]) -> float:
@@ -38,16 +29,6 @@ def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
     if len(differences) < MIN_PAIRS or not _varies(differences, max(map(abs, (*first, *second)))):
         return None
     return float(ttest_rel(first, second).pvalue)
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> Correlation | None:
-    """None where it is not defined: for fewer than three pairs, or where one side is constant."""
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}")
-    if len(first) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
-        return None
-    found = spearmanr(first, second)
-    return Correlation(float(found.statistic), float(found.pvalue))
 
 
 def _varies(differences: Sequence[float], scale: float) -> bool:

@@ -27,12 +27,15 @@ _LATEX = str.maketrans(
 )
 
 
+_SENTENCE = 40  # more letters than that do not stay on one line
+
+
 def to_markdown(table: Table) -> str:
     """A caption and a table as GitHub shows them."""
     title, text = (part.translate(_MARKDOWN) for part in (table.title, _text(table)))
     lines = [f"**{title}.** {text}".rstrip(), ""]
     lines.append(_line(["", *(column.heading.translate(_MARKDOWN) for column in table.columns)]))
-    lines.append(_line(["---", *("---:" for _ in table.columns)]))
+    lines.append(_line(["---", *("---" if _kind(table, column) == "word" else "---:" for column in table.columns)]))
     for row, cells in judge(table):
         lines.append(_line([row.label.translate(_MARKDOWN), *map(_markdown_cell, cells)]))
     return "\n".join(lines) + "\n"
@@ -43,7 +46,8 @@ def to_latex(table: Table) -> str:
     caption = f"{table.title}. {_text(table)}".rstrip().translate(_LATEX)
     head = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\label{{tab:{table.name}}}"]
     headings = " & ".join(["", *(column.heading.translate(_LATEX) for column in table.columns)])
-    body = [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\hline", rf"{headings} \\".strip(), r"\hline"]
+    places = "".join(_latex_place(table, column) for column in table.columns)
+    body = [rf"\begin{{tabular}}{{l{places}}}", r"\hline", rf"{headings} \\".strip(), r"\hline"]
     for row, cells in judge(table):
         body.append(" & ".join([row.label.translate(_LATEX), *map(_latex_cell, cells)]) + r" \\")
     return "\n".join([*head, *body, r"\hline", r"\end{tabular}", r"\end{table}"]) + "\n"
@@ -105,8 +109,15 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def _kind(table: Table, column: Column) -> str:
-    """Figures stand right, words left."""
-    return "word" if any(column.key in row.texts for row in table.rows) else "figure"
+    """Figures stand right, words left; a word among figures stands with them."""
+    has_figures = any(row.values.get(column.key) for row in table.rows)
+    return "word" if not has_figures and any(column.key in row.texts for row in table.rows) else "figure"
+
+
+def _latex_place(table: Table, column: Column) -> str:
+    """Figures stand right, words left, sentences in a box that breaks them."""
+    longest = max(len(row.texts.get(column.key, "")) for row in table.rows)
+    return r"p{0.4\textwidth}" if longest > _SENTENCE else "l" if _kind(table, column) == "word" else "r"
 
 
 def _html_cell(table: Table, cell: Cell) -> str:

@@ -58,8 +58,12 @@ class RulerTask:
 
     def key(self) -> str:
         """Of what is found."""
-        users = self.job.settings.users.model_dump(mode="json")
-        values = {"users": users, "batches": self.job.num_batches, "world": self.world.identity, "code": CODE_VERSION}
+        values = {
+            "users": self.job.users(self.world),
+            "batches": self.job.num_batches,
+            "world": self.world.identity,
+            "code": CODE_VERSION,
+        }
         return f"ruler-{digest(values)}"
 
     def perform(self, tell: Tell) -> Ruler:

@@ -7,12 +7,12 @@ from typing import Any
 
 from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.models import MODELS, base_of
-from gfn4rec.experiments.protocol import KINDS, Need, Protocol, has_setting
+from gfn4rec.experiments.protocol import Need, Protocol, has_setting
 from gfn4rec.experiments.published import published_for
 from gfn4rec.experiments.search import Progress, SearchConfig, check_search, search
-from gfn4rec.experiments.tuned import write_tuned
+from gfn4rec.experiments.tuned import TUNED, write_tuned
 from gfn4rec.experiments.world import World
-from gfn4rec.training.config import Kind, merge_changes
+from gfn4rec.training.config import KINDS, Kind, merge_changes
 
 
 def tune(
@@ -39,7 +39,7 @@ def tune(
 
         best = search(MODELS[name].policy, config, lab, out, report=progress)
         found[kind][name] = dict(best.changes)
-        write_tuned(out / f"tuned-{kind}.toml", found[kind])
+        write_tuned(out / TUNED, found)
     return replace(protocol, tuned=found)
 
 
@@ -53,7 +53,8 @@ def _config(need: Need, protocol: Protocol, num_trials: int) -> SearchConfig:
     budget, model = protocol.budget, MODELS[name]
 
     def that_it_has(settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in settings.items() if has_setting(kind, model.policy, key)}
+        is_there = {key: has_setting(kind, model.policy, key) for key in settings}
+        return {key: value for key, value in settings.items() if is_there[key] and key != "num_steps"}
 
     return SearchConfig(
         kind=kind,

@@ -10,7 +10,7 @@ from typing import Any
 from gfn4rec.data.manifest import Manifest
 from gfn4rec.data.storage import read_manifest
 from gfn4rec.errors import UserError
-from gfn4rec.simulator.checkpoint import SimulatorManifest, read_simulator_manifest
+from gfn4rec.simulator.checkpoint import WEIGHTS, SimulatorManifest, usable_simulator
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class World:
         """What the simulator says of itself."""
         if self.simulator_path is None:
             raise UserError("this needs simulated users; name them with --simulator")
-        return read_simulator_manifest(self.simulator_path)
+        return usable_simulator(self.simulator_path, self.data)
 
     @property
     def rho(self) -> float:
@@ -44,14 +44,14 @@ class World:
 
     @cached_property
     def identity(self) -> str:
-        """Equal where the same files are, with the same meaning, wherever they lie."""
+        """Equal where data and weights are and mean the same, wherever they lie, whichever version wrote them."""
         data, users = self.data, self.simulator
         return digest(
             {
-                "files": {name: entry.sha256 for name, entry in data.files.items()},
+                "files": {name: entry.content_sha256 for name, entry in data.files.items()},
                 "weights": {each.name: each.weight for each in data.behaviours},
                 "settings": data.settings.model_dump(mode="json"),
-                "simulator": [users.kind, users.model, users.files, users.rho],
+                "simulator": [users.kind, users.model, users.files[WEIGHTS], users.rho],
             }
         )
 

@@ -38,7 +38,7 @@ def save_policy(directory: Path, policy: Policy, data: SlateData) -> PolicyManif
     manifest = PolicyManifest(
         policy=policy_name(policy),
         settings=policy.config.model_dump(mode="json"),
-        data=identity_of(data),
+        data=identity_of(data.manifest),
         slate_size=policy.catalogue.slate_size,
     )
     return write_directory(directory, manifest, {WEIGHTS: policy.state_dict()})
@@ -50,7 +50,7 @@ def load_policy(directory: Path, data: SlateData) -> Policy:
     values = raw_manifest(directory, FORMAT, VERSION, "policy", maker)
     manifest = PolicyManifest.parse(values, f"{directory / MANIFEST} is damaged, make it again with {maker}")
     check_files(directory, manifest.files, f"make the policy again with {maker}")
-    refuse_other_data(manifest.data, data, directory)
+    refuse_other_data(manifest.data, data.manifest, directory)
     if manifest.slate_size != data.slate_size:
         raise UserError(
             f"{directory}: shows {manifest.slate_size} items at a time, but the slates of this data set have "

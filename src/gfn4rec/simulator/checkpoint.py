@@ -10,6 +10,8 @@ from gfn4rec import __version__
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.identity import DataIdentity, refuse_other_data
+from gfn4rec.data.manifest import Manifest
+from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, load_weights
 from gfn4rec.simulator.reference import ReferenceConfig, ReferenceModel
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
@@ -55,10 +57,18 @@ def read_simulator_manifest(directory: Path) -> SimulatorManifest:
     return manifest
 
 
-def load_simulator(directory: Path, data: SlateData) -> tuple[ResponseModel | ReferenceModel, SimulatorManifest]:
-    """A frozen model, ready for the environment of the data set it was made for."""
+def usable_simulator(directory: Path, data: Manifest) -> SimulatorManifest:
+    """The manifest of one that is finished and was made for this data set."""
     manifest = read_simulator_manifest(directory)
     refuse_other_data(manifest.data, data, directory)
+    if not manifest.is_finished:
+        raise UserError(f"{directory}: its training is not over; go on with `gfn4rec simulator train --resume`")
+    return manifest
+
+
+def load_simulator(directory: Path, data: SlateData) -> tuple[ResponseModel | ReferenceModel, SimulatorManifest]:
+    """A frozen model, ready for the environment of the data set it was made for."""
+    manifest = usable_simulator(directory, data.manifest)
     model = build_model(manifest.kind, manifest.model, data)
     load_weights(model, load_tensors(directory / WEIGHTS), directory / WEIGHTS)
     return model.to(data.device).freeze(), manifest

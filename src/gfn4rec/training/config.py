@@ -4,7 +4,7 @@ import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, field_validator
 
@@ -15,6 +15,7 @@ from gfn4rec.policies.base import MIN_TEMPERATURE
 from gfn4rec.training.learner import LearnerConfig
 
 Kind: TypeAlias = Literal["online", "offline"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _TABLES: Final = ("settings", "training", "users")  # of a file
 
 

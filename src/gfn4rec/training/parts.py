@@ -78,7 +78,7 @@ def new_manifest(
     return RunManifest(
         settings=settings,
         data_path=str(data_path.resolve()),
-        data=identity_of(data),
+        data=identity_of(data.manifest),
         simulator_path=None if simulator_path is None else str(simulator_path.resolve()),
         simulator_files=None if simulator_path is None else read_simulator_manifest(simulator_path).files,
         num_processes=num_processes,
@@ -94,7 +94,7 @@ def data_of(run: Run, device: torch.device | str, path: Path | None = None, simu
     if simulator is None and run.manifest.simulator_path is not None:
         simulator = Path(run.manifest.simulator_path)
     data = open_data(path, run.manifest.settings, device, simulator)
-    refuse_other_data(run.manifest.data, data, run.directory)
+    refuse_other_data(run.manifest.data, data.manifest, run.directory)
     return data
 
 

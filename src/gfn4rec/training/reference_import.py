@@ -32,7 +32,7 @@ def import_reference(weights: Path, data: SlateData, out: Path, rho: float) -> S
         metrics[name] = measure(predictions, reliabilities(predictions, as_it_is, data), data, row_N)
     manifest = SimulatorManifest(
         kind="reference",
-        data=identity_of(data),
+        data=identity_of(data.manifest),
         model=model.config.model_dump(mode="json"),
         rho=rho,
         metrics=metrics,

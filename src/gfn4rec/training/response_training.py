@@ -57,7 +57,7 @@ def train_response_model(
     optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     manifest = SimulatorManifest(
         kind="response model",
-        data=identity_of(data),
+        data=identity_of(data.manifest),
         model=config.model.model_dump(mode="json"),
         rho=rho,
         training=config.model_dump(mode="json"),
