@@ -10,13 +10,9 @@ import pytest
 from gfn4rec.experiments import campaign, search
 from gfn4rec.experiments.tuned import read_tuned
 from tests.conftest import Cli
-from tests.training.conftest import QUICK, SMALL
+from tests.training.conftest import TRIAL
 
-SETTINGS = {
-    **SMALL,
-    **{key: value for key, value in QUICK.items() if key != "num_steps"},
-    "weight_decay": 0.0,
-}
+SETTINGS = {**TRIAL, "weight_decay": 0.0}
 
 
 def search_command(folder: Path, data_folder: Path, out: Path, *more: object) -> list[object]:

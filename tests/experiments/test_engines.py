@@ -14,7 +14,7 @@ from gfn4rec.experiments.search import SearchConfig, search
 from gfn4rec.experiments.world import World
 from tests.experiments.conftest import HereEngine
 from tests.experiments.work import square, wait_for, work_until_asked
-from tests.training.conftest import QUICK, SMALL
+from tests.training.conftest import TRIAL
 
 
 def test_results_progress_and_failures() -> None:
@@ -93,8 +93,7 @@ def test_who_stops_listening_ends_the_work_of_a_cluster(cluster: Engine, tmp_pat
 
 
 def test_a_search_is_the_same_on_a_cluster(cluster: Engine, world: World, tmp_path: Path) -> None:
-    changes = {**SMALL, **QUICK, "num_steps": 6, "weight_decay": 0.0}
-    config = SearchConfig(num_steps=6, num_trials=2, num_batches=2, changes=changes)
+    config = SearchConfig(num_steps=6, num_trials=2, num_batches=2, changes={**TRIAL, "weight_decay": 0.0})
     found = search("cf", config, Lab(world, cluster), tmp_path / "cluster")
     assert len({trial.value for trial in found.trials}) == len(found.trials) == 2
     here = search("cf", config, Lab(world, HereEngine()), tmp_path / "here")

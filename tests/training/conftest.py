@@ -33,6 +33,7 @@ QUICK = {
     "final_batches": 3,
     "checkpoint_every": 4,
 }
+TRIAL = {key: value for key, value in {**SMALL, **QUICK}.items() if key != "num_steps"}  # a search has its own
 
 
 def small_settings(policy: str, kind: Kind = "online", changes: Mapping[str, Any] | None = None) -> RunSettings:
