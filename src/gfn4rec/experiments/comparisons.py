@@ -1,7 +1,7 @@
 """The tables that compare models: the data set, online, offline, ranking, trajectory against detailed balance."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gfn4rec.experiments.findings import LAST_STEPS, SAMPLED, Findings
 from gfn4rec.experiments.outcome import GREEDY
@@ -74,6 +74,16 @@ def needs_of(kind: Kind, lines: Mapping[str, Line]) -> tuple[Need, ...]:
     return tuple(dict.fromkeys((kind, line.model) for line in lines.values()))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What a table compares: models that learn in one way, a row each."""
+
+    name: str
+    title: str
+    kind: Kind
+    lines: Mapping[str, Line]
+
+
 def data_table(findings: Findings) -> Table:
     """Table 1 of the paper."""
     counts, data = findings.world.data.statistics, findings.world.data
@@ -92,28 +102,22 @@ def data_table(findings: Findings) -> Table:
 
 
 def compare(
-    findings: Findings,
-    kind: Kind,
-    lines: Mapping[str, Line],
-    metrics: Sequence[str],
-    published: Mapping[str, Mapping[str, float]],
-    name: str,
-    title: str,
+    findings: Findings, what: Comparison, metrics: Sequence[str], published: Mapping[str, Mapping[str, float]]
 ) -> Table:
     """A row per line, a column per metric, the paper's figures beside ours where it has them."""
     rows = []
-    for label, line in lines.items():
-        need: Need = (kind, line.model)
+    for label, line in what.lines.items():
+        need: Need = (what.kind, line.model)
         values = {metric: findings.values(need, metric, line.way) for metric in metrics}
         of_paper = published.get(line.published or "", {})
         beside = {metric: of_paper[_base(metric)] for metric in metrics if _base(metric) in of_paper}
         known = {metric: each for metric, each in values.items() if each}
         rows.append(Row(label, known, beside, is_baseline=line.is_baseline))
     columns = [_column(metric) for metric in metrics]
-    caption = findings.caption(*needs_of(kind, lines))
+    caption = findings.caption(*needs_of(what.kind, what.lines))
     if findings.published is not None and any(row.published for row in rows):
         caption += f" The paper's figures are of its {findings.published.name}."
-    return Table(name, title, caption, columns, rows)
+    return Table(what.name, what.title, caption, columns, rows)
 
 
 def _base(metric: str) -> str:
@@ -130,14 +134,14 @@ def _column(metric: str) -> Column:
 def online_table(findings: Findings) -> Table:
     """Table 2 of the paper, with this project's own method and the strongest simple rival."""
     beside = findings.published.online if findings.published else {}
-    return compare(findings, "online", ONLINE_LINES, BASIC, beside, "online", "Online learning")
+    return compare(findings, Comparison("online", "Online learning", "online", ONLINE_LINES), BASIC, beside)
 
 
 def last_steps_table(findings: Findings) -> Table:
     """Table 2 by the paper's own protocol: means of the last 100 steps, of slates as they are shown while learning."""
     beside = findings.published.online if findings.published else {}
-    title = "The last 100 steps of online learning"
-    return compare(findings, "online", LAST_LINES, BASIC, beside, "last-steps", title)
+    what = Comparison("last-steps", "The last 100 steps of online learning", "online", LAST_LINES)
+    return compare(findings, what, BASIC, beside)
 
 
 def offline_table(findings: Findings) -> Table:
@@ -146,41 +150,36 @@ def offline_table(findings: Findings) -> Table:
     # The paper's ranking metrics do not use the model's order; only the authors' rule can be set beside them.
     own = {name: _without(row, ("r_ndcg", "r_mrr")) for name, row in beside.items()}
     metrics = ("reward", "max_reward", "r_ndcg", "r_mrr", "coverage", "ild")
-    return compare(findings, "offline", OFFLINE_LINES, metrics, own, "offline", "Offline models in the simulator")
+    what = Comparison("offline", "Offline models in the simulator", "offline", OFFLINE_LINES)
+    return compare(findings, what, metrics, own)
 
 
 def ranking_table(findings: Findings) -> Table:
     """Table 4 of the paper."""
     beside = findings.published.offline if findings.published else {}
-    return _both_rules(findings, OFFLINE_LINES, RANKING, beside, "ranking", "Ranking metrics, online and test")
+    what = Comparison("ranking", "Ranking metrics, online and test", "offline", OFFLINE_LINES)
+    return _compare_by_both_rules(findings, what, RANKING, beside)
 
 
-def _both_rules(
-    findings: Findings,
-    lines: Mapping[str, Line],
-    metrics: Sequence[str],
-    published: Mapping[str, Mapping[str, float]],
-    name: str,
-    title: str,
+def _compare_by_both_rules(
+    findings: Findings, what: Comparison, metrics: Sequence[str], published: Mapping[str, Mapping[str, float]]
 ) -> Table:
     """Ranking by the model's order, and by the authors' rule, which has the paper's figures beside it."""
     own = {label: _without(row, RANKING) for label, row in published.items()}
-    ours = compare(findings, "offline", lines, metrics, own, name, title)
-    theirs = compare(findings, "offline", lines, tuple(f"{each}_unsorted" for each in RANKING), published, name, title)
+    ours = compare(findings, what, metrics, own)
+    theirs = compare(findings, what, tuple(f"{each}_unsorted" for each in RANKING), published)
     rows = [
-        Row(
-            one.label, {**one.values, **other.values}, {**one.published, **other.published}, is_baseline=one.is_baseline
-        )
+        replace(one, values={**one.values, **other.values}, published={**one.published, **other.published})
         for one, other in zip(ours.rows, theirs.rows, strict=True)
     ]
-    return Table(name, title, theirs.caption, [*ours.columns, *theirs.columns], rows)
+    return replace(theirs, columns=[*ours.columns, *theirs.columns], rows=rows)
 
 
 def balance_table(findings: Findings) -> Table:
     """Table 5 of the paper."""
     beside = findings.published.balance if findings.published else {}
-    title = "Trajectory against detailed balance, offline"
-    return _both_rules(findings, BALANCE_LINES, tuple(COLUMNS), beside, "balance", title)
+    what = Comparison("balance", "Trajectory against detailed balance, offline", "offline", BALANCE_LINES)
+    return _compare_by_both_rules(findings, what, tuple(COLUMNS), beside)
 
 
 def _without(row: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gfn4rec.evaluation.scores import rank_correlation
-from gfn4rec.experiments.comparisons import BASIC, COLUMNS, ONLINE_LINES, Line, compare
+from gfn4rec.experiments.comparisons import BASIC, COLUMNS, ONLINE_LINES, Comparison, Line, compare
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import SENSITIVITY
 from gfn4rec.experiments.protocol import Need
@@ -26,8 +26,8 @@ def sensitivity_lines(parameter: str) -> Mapping[str, Line]:
 def sensitivity_table(findings: Findings, parameter: str) -> Table:
     """Tables 6 and 7 of the paper; of b_z it says in words only that 1 suffices."""
     beside = findings.published.sensitivity.get(parameter, {}) if findings.published else {}
-    title = f"Sensitivity to {parameter}"
-    return compare(findings, "online", sensitivity_lines(parameter), BASIC, beside, parameter, title)
+    what = Comparison(parameter, f"Sensitivity to {parameter}", "online", sensitivity_lines(parameter))
+    return compare(findings, what, BASIC, beside)
 
 
 def time_table(findings: Findings) -> Table:
