@@ -191,9 +191,12 @@ def test_time_left_counts_what_is_done_now(jobs: list[JobTask], monkeypatch: pyt
     clock = campaign._Clock(jobs[:2])
     clock.hear(Event(0, 1, 12))
     now[0] = 110.0
-    clock.hear(Event(0, 7, 12))  # seven of twelve steps in ten seconds: 17 are left
-    assert clock.seconds_left() == pytest.approx(10 * 17 / 7)
+    clock.hear(Event(0, 7, 12))
+    # Twelve steps with a batch of 32 and two looks of two batches each way are (12 * 1.25 + 8) / 2; then four batches
+    # are measured, which are 2. Of two such jobs seven steps are done in ten seconds.
+    step, job = 11.5 / 12, 13.5
+    assert clock.seconds_left() == pytest.approx(10 * (2 * job - 7 * step) / (7 * step))
     clock.hear(Event(1, 7, 12))  # six of these were done before
-    assert clock.seconds_left() == pytest.approx(10 * 10 / 8)
+    assert clock.seconds_left() == pytest.approx(10 * (2 * job - 14 * step) / (8 * step))
     clock.hear(Event(0, is_over=True))
-    assert clock.seconds_left() == pytest.approx(10 * 5 / 13)
+    assert clock.seconds_left() == pytest.approx(10 * (job - 7 * step) / (job + step))

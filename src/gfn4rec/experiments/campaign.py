@@ -105,6 +105,9 @@ class _Clock:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks, self._start = tasks, time.monotonic()
+        work = [_work(task) for task in tasks]
+        self._weights = [sum(parts) for parts in work]
+        self._learning = [learning / (learning + measuring) for learning, measuring in work]
         self._share = [0.0] * len(tasks)
         self._first: dict[int, float] = {}  # shares that were done before, by an interrupted command
         self._is_running = [False] * len(tasks)
@@ -113,9 +116,10 @@ class _Clock:
     def hear(self, event: Event) -> None:
         """Of a task that began, went on or ended."""
         self._is_running[event.index] = not event.is_over
-        self._share[event.index] = 1.0 if event.is_over else event.done / event.total if event.total else 0.0
+        learning = self._learning[event.index]
+        self._share[event.index] = 1.0 if event.is_over else learning * event.done / event.total if event.total else 0.0
         if event.total:
-            self._first.setdefault(event.index, (event.done - 1) / event.total)
+            self._first.setdefault(event.index, learning * (event.done - 1) / event.total)
         self._detail[event.index] = f" {event.done:,}/{event.total:,}" if event.total else ""
 
     def running(self) -> tuple[str, ...]:
@@ -128,17 +132,23 @@ class _Clock:
 
     def seconds_left(self) -> float | None:
         """What is left takes as long, by its weight, as what is done took."""
-        weights = [_weight(task) for task in self._tasks]
-        before = sum(weights[index] * share for index, share in self._first.items())
-        so_far = sum(weight * share for weight, share in zip(weights, self._share, strict=True))
+        before = sum(self._weights[index] * share for index, share in self._first.items())
+        so_far = sum(weight * share for weight, share in zip(self._weights, self._share, strict=True))
         if so_far <= before:
             return None
-        return (time.monotonic() - self._start) * (sum(weights) - so_far) / (so_far - before)
+        return (time.monotonic() - self._start) * (sum(self._weights) - so_far) / (so_far - before)
 
 
-def _weight(task: Task) -> float:
-    """In steps of the paper's batch; half of a step's time is showing."""
+def _work(task: Task) -> tuple[float, float]:
+    """Of learning, which tells how far it is, and of measuring after it: in steps of the paper's batch.
+
+    Half of such a step is showing slates, and so is a batch of a measurement.
+    """
+    job, training = task.job, task.job.settings.training
     if isinstance(task, RulerTask):
-        return 10.0 * task.job.num_batches
-    training = task.job.settings.training
-    return float(training["num_steps"] * (1 + training["learning_batch"] / 128) / 2)
+        return 10.0 * job.num_batches, 0.0
+    steps, looks = training["num_steps"], 0
+    if job.settings.kind == "online":
+        looks = steps // training["evaluate_every"] * 2 * training["evaluation_batches"]
+    measured = job.num_batches * (1 + len(job.temperatures))
+    return float(steps * (1 + training["learning_batch"] / 128) + looks) / 2, measured / 2
