@@ -65,7 +65,7 @@ def test_what_a_row_says_is_not_changed() -> None:
     tuned: ByKind = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
     found = replace(with_tables, tuned=tuned)
     assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings["b_r"] == 0.5
-    assert found.jobs(("online", "learning rate 0.001"))[0].settings.training["learning_rate"] == 1e-3
+    assert found.jobs(("online", "learning rate 0.003"))[0].settings.training["learning_rate"] == 3e-3
     assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
 
 

@@ -75,7 +75,7 @@ def test_variants_have_what_was_found_for_what_they_are_variants_of(
     for name in ("b_f = 0.3", "no exploration"):
         assert protocol.jobs(("online", name))[0].settings.training["learning_rate"] == 0.5
     assert protocol.jobs(("offline", "CF"))[0].settings.training["learning_rate"] == 0.3  # what was known stays
-    assert protocol.jobs(("online", "learning rate 0.001"))[0].settings.training["learning_rate"] == 1e-3
+    assert protocol.jobs(("online", "learning rate 0.003"))[0].settings.training["learning_rate"] == 3e-3
     tuned: ByKind = {
         "online": {"gfn": {"b_r": 0.1}, "GFN4Rec": {"b_r": 0.2, "b_z": 0.2}, "b_f = 0.3": {"weight_decay": 0.5}}
     }

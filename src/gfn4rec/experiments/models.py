@@ -89,7 +89,7 @@ ALTERNATIVES: Final[Mapping[str, Mapping[str, Any]]] = {
 """The energy flow with one thing as it might have been."""
 
 RATES: Final[Mapping[str, Mapping[str, Any]]] = {
-    f"learning rate {rate:g}": {"learning_rate": rate} for rate in (3e-4, 1e-3, 3e-3)
+    f"learning rate {rate:g}": {"learning_rate": rate} for rate in (3e-4, 3e-3)
 }
 """The energy flow, run as long as the models of the paper, at other rates than its own."""
 
