@@ -210,6 +210,11 @@ def test_a_run_that_has_moved_goes_on(
 def test_options(cli: Cli) -> None:
     assert "newest_share" in cli("train", "options", "online").out
     assert json.loads(cli("train", "options", "offline", "--json").out)["training"]["patience"] == 5
+    sizes = [
+        json.loads(cli("train", "options", "online", policy, "--json").out)["training"]["learning_batch"]
+        for policy in ("gfn", "gfn-energy")
+    ]
+    assert sizes == [128, 512]
 
 
 def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, data: SlateData, tmp_path: Path) -> None:
@@ -237,6 +242,11 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     )
     few = ",".join(str(each) for each in data.items["id"].to_list()[:3])
     assert "a slate has 6 items, but there are only 3" in fails("recommend", run, "--user", user, "--candidates", few)
+    seen = str(data.items["id"][int(data.items_of(1)[0]) - 1])
+    few = ",".join([seen, *(str(each) for each in data.items["id"].to_list() if str(each) != seen)][:6])
+    line = fails("recommend", run, "--user", user, "--candidates", few, "--exclude-seen")
+    assert f"user {user}: a slate has 6 items, but there are only" in line
+    assert line.rstrip().endswith("that the user has not seen")
     item = data.items["id"][0]
     assert "no behaviour 'clik'; did you mean 'click'?" in fails("recommend", run, "--history", f"{item}:clik")
     (tmp_path / "users").write_text('{"usr": 3}\n')

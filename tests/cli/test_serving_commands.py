@@ -35,7 +35,7 @@ def test_recommend_from_a_history_alone(cli: Cli, folder: Path, data: SlateData)
     result = cli(*command, "--history", f"{first}:{data.behaviours[0]},{second},unheard-of")
     found = json.loads(result.out)
     assert found["notes"] == [
-        "user nobody is not in the log and is served from the history alone",
+        "user nobody is not in the prepared data set, and is served from the history alone",
         "item unheard-of of the history is not in the catalogue and is skipped",
     ]
     other = json.loads(cli(*command, "--history", f"{first}:").out)
@@ -79,7 +79,7 @@ def test_a_knob_for_all_and_for_each(cli: Cli, fails: Callable[..., str], folder
     greedy = json.loads(cli(*user, "--greedy").out)["slates"]
     assert json.loads(cli(*user, "--greediness", 1).out)["slates"] == greedy
     assert json.loads(cli(*user, "--greediness", 0).out) == json.loads(cli(*user).out)
-    assert "must lie between 0, diverse, and 1, greedy" in fails(*user, "--greediness", 2)
+    assert "greediness 2: must lie between 0, diverse, and 1, greedy" in fails(*user, "--greediness", 2)
     (tmp_path / "users").write_text('{"user": "x", "greediness": 1.0}\n{"user": "x"}\n')
     many = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "out"]
     assert cli(*many).code == 0
@@ -110,13 +110,15 @@ def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateDat
     agreement = json.loads(cli("score", folder / "run", "--batches", 2, "--json").out)
     assert set(agreement) == {"random", "logged", "generated"}
     assert "rank correlation" in cli("score", folder / "run", "--batches", 1).out
-    assert "user x is not in the log" in cli("score", folder / "run", "--user", "x", "--slate", one).err
+    assert "user x is not in the prepared data set, and is served as anybody would be" in (
+        cli("score", folder / "run", "--user", "x", "--slate", one).err
+    )
     assert "--user and --history belong to a --slate" in fails("score", folder / "run", "--user", "x")
     assert "whom for?" in fails("score", folder / "run", "--slate", one)
     command = ["score", folder / "run", "--user", data.users["id"][0]]
-    assert "slate: item zzz is not in the catalogue" in fails(*command, "--slate", "zzz")
-    assert "slates of different lengths" in fails(*command, "--slate", one, "--slate", ids[0])
-    assert "shows an item twice" in fails(*command, "--slate", ",".join(ids[:1] * 6))
+    assert "slate: item zzz is not in the catalogue" in fails(*command, "--slate", ",".join([*ids[:5], "zzz"]))
+    assert f"slate {ids[0]}: has 1 items; a slate has 6" in fails(*command, "--slate", one, "--slate", ids[0])
+    assert f": shows {ids[0]} twice" in fails(*command, "--slate", ",".join([*ids[:5], ids[0]]))
 
 
 def test_candidates_are_for_all_who_name_none_of_their_own(

@@ -37,6 +37,10 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     text = cli(*train, "--rho", 0.3).out
     assert "calibration error" in text
     assert "click" in text
+    before = (sim / "manifest.json").read_text()
+    assert "sim: a simulator is there; choose another --out" in fails(*train)
+    assert (sim / "manifest.json").read_text() == before
+    train = ("simulator", "train", data, "--out", tmp_path / "other", "--config", tmp_path / "settings.toml")
     result = json.loads(cli(*train, "--json").out)
     assert set(result["metrics"]) == {"val", "test"}
     assert set(result["metrics"]["val"]) == {"click", "like", "share", "hate"}
@@ -46,6 +50,8 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     assert [point["temperature"] for point in points] == [None, 1.0, 0.1, None]
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert "slate-aware" in cli(*frontier).out
+    assert "x.pdf: plots are PNG files" in fails(*frontier, "--plot", "x.pdf")
+    assert "there is no folder" in fails(*frontier, "--plot", tmp_path / "nowhere" / "x.png")
     assert "greater than 0" in fails(*frontier[:-1], "0")
     assert "write numbers separated by commas" in fails(*frontier[:-1], "hot")
     assert "nothing to resume" in fails(*train, "--resume")

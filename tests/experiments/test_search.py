@@ -300,7 +300,7 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
     told: list[tuple[str, int, int]] = []
     config = SearchConfig(strategy="tpe", num_trials=3, num_steps=2, changes={"warmup_steps": 0})
     where = (config, Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path / "out")
-    found = search_all(["cf", "prm", "gfn"], *where, report=lambda *parts: told.append(parts))
+    found = search_all(["cf", "boltzmann-cf", "gfn"], *where, report=lambda *parts: told.append(parts))
     assert [len(best.trials) for best in found] == [3, 3, 3]
     assert len(trainer.asked) == 9
     assert read_tuned(tmp_path / "out" / "tuned.toml")["online"] == {
@@ -310,7 +310,7 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
     assert [done for _, done, _ in told] == [0, 100, 100, 200, 200, 300] * 3
 
     search_all(["list-cvae"], *where)
-    assert list(read_tuned(tmp_path / "out" / "tuned.toml")["online"]) == ["cf", "prm", "gfn", "list-cvae"]
+    assert list(read_tuned(tmp_path / "out" / "tuned.toml")["online"]) == ["cf", "boltzmann-cf", "gfn", "list-cvae"]
     offline = SearchConfig(strategy="tpe", num_trials=1, num_steps=2, kind="offline")
     search_all(["gfn"], offline, *where[1:])
     both = read_tuned(tmp_path / "out" / "tuned.toml")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.policies import policy_class
 from gfn4rec.simulator.environment import EnvironmentConfig
 from gfn4rec.training.config import Kind, RunSettings, resolve_settings
 from gfn4rec.training.parts import Users, new_manifest
@@ -41,7 +42,8 @@ def small_settings(policy: str, kind: Kind = "online", changes: Mapping[str, Any
     only_online = ("warmup_steps", "evaluation_batches") if kind == "offline" else ()
     quick = {key: value for key, value in QUICK.items() if key not in only_online}
     small = {} if policy in ("popularity", "random") else SMALL
-    return resolve_settings(kind, policy, changes=quick | small | dict(changes or {}))
+    first = {"ranker.first_steps": 2} if policy_class(policy).learns_in_stages else {}
+    return resolve_settings(kind, policy, changes=quick | small | first | dict(changes or {}))
 
 
 @pytest.fixture

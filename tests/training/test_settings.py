@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gfn4rec.errors import UserError
-from gfn4rec.training.config import resolve_settings
+from gfn4rec.training.config import KINDS, resolve_settings
 
 
 def test_defaults_are_the_papers() -> None:
@@ -51,6 +51,15 @@ def test_a_run_that_would_not_learn_is_refused() -> None:
         resolve_settings("online", "cf", changes={"num_steps": 100})
     resolve_settings("online", "random", changes={"num_steps": 100})  # has nothing to learn
     resolve_settings("offline", "cf", changes={"num_steps": 100})
+    for policy in ("prm", "gfn-rerank"):
+        for kind in KINDS:
+            steps = 100 if kind == "offline" else 200  # of which 100 warm up
+            with pytest.raises(
+                UserError, match="the re-ranker would not learn in 100 learning steps; lower ranker.first"
+            ):
+                resolve_settings(kind, policy, changes={"num_steps": steps})
+            resolve_settings(kind, policy, changes={"num_steps": steps + 1})
+    resolve_settings("offline", "rerank-cf", changes={"num_steps": 100})  # its re-ranker has nothing to learn
 
 
 @pytest.mark.parametrize(

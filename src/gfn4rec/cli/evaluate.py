@@ -7,7 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
 from gfn4rec.cli.figures import print_figures, print_ruler
-from gfn4rec.cli.output import JsonOption, out, parse_numbers, print_json, tell, working
+from gfn4rec.cli.output import JsonOption, check_plot, out, parse_numbers, print_json, tell, working
 from gfn4rec.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def evaluate_command(
     from gfn4rec.evaluation.ranking import RankingRule, by_rule
 
     temperatures = parse_numbers("--temperature", temperature)
+    check_plot(plot)
     rules: dict[str, RankingRule] = {"sorted": "sorted", "unsorted": "unsorted"}
     if ranking not in rules:
         raise UserError(f"--ranking {ranking}: choose sorted or unsorted")

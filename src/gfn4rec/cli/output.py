@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -95,6 +96,14 @@ def table(*columns: str) -> Table:
     for column in columns:
         made.add_column(column, overflow="fold")  # no figure is cut
     return made
+
+
+def check_plot(path: Path | None) -> None:
+    """What is wrong with the place of a plot is told before any work."""
+    if path is not None and path.suffix.lower() != ".png":
+        raise UserError(f"--plot {path}: plots are PNG files; write a name that ends in .png")
+    if path is not None and not path.parent.is_dir():
+        raise UserError(f"--plot {path}: there is no folder {path.parent}")
 
 
 def parse_numbers(option: str, text: str) -> list[float]:

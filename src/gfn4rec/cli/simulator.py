@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.output import JsonOption, out, parse_numbers, print_json, table, working
+from gfn4rec.cli.output import JsonOption, check_plot, out, parse_numbers, print_json, table, working
+from gfn4rec.errors import UserError
 
 app = typer.Typer(help="Simulated users: their responses, and what is attainable with them.", no_args_is_help=True)
 
@@ -31,11 +32,15 @@ def train_command(
     from gfn4rec.data.dataset import SlateData
     from gfn4rec.data.read import default_rho
     from gfn4rec.simulator.checkpoint import FORMAT
-    from gfn4rec.storage import refuse_foreign
+    from gfn4rec.storage import MANIFEST, refuse_foreign
     from gfn4rec.training.response_loop import ResponseTrainingConfig
     from gfn4rec.training.response_training import train_response_model
 
     refuse_foreign(target, FORMAT)
+    if not resume and (target / MANIFEST).exists():
+        raise UserError(
+            f"{target}: a simulator is there; choose another --out, or --resume if its training is not over"
+        )
     settings = ResponseTrainingConfig.load(config) if config else ResponseTrainingConfig()
     changes = {"num_epochs": epochs, "seed": seed}
     settings = settings.model_copy(update={key: value for key, value in changes.items() if value is not None})
@@ -110,6 +115,7 @@ def frontier_command(
     from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 
     temperatures = parse_numbers("--temperature", temperature)
+    check_plot(plot)
     with working(f"opening {directory}") as work:
         opened = SlateData.open(data, device=choose_device(device, threads))
         model, manifest = load_simulator(directory, opened)

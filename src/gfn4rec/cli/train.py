@@ -101,23 +101,26 @@ def resume_command(
 @app.command("options", epilog="Example: gfn4rec train options online")
 def options_command(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="online or offline")],
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="Some have defaults of their own.")] = "gfn",
     as_json: JsonOption = False,
 ) -> None:
-    """The settings of a loop: key, default, meaning."""
+    """The settings of a loop: key, default for a policy, meaning."""
     from gfn4rec.config import describe_settings, nearest
-    from gfn4rec.training.config import OfflineConfig, OnlineConfig, UsersConfig
+    from gfn4rec.training.config import KINDS, resolve_settings, table_configs
 
-    kinds = {"online": OnlineConfig, "offline": OfflineConfig}
+    kinds = {str(each): each for each in KINDS}
     if kind not in kinds:
         raise UserError(f"no loop {kind!r}; {nearest(kind, list(kinds))}")
-    tables = {"training": describe_settings(kinds[kind]()), "users": describe_settings(UsersConfig())}
+    settings = resolve_settings(kinds[kind], policy)
+    training = table_configs(kinds[kind], policy)["training"].parse(settings.training, "training")
+    tables = {"training": describe_settings(training), "users": describe_settings(settings.users)}
     if as_json:
-        print_json({name: {each.key: each.default for each in settings} for name, settings in tables.items()})
+        print_json({name: {each.key: each.default for each in described} for name, described in tables.items()})
         return
-    for name, settings in tables.items():
+    for name, described in tables.items():
         out().print(f"[{name}]", style="bold")
         shown = table("", "", "")
-        for each in settings:
+        for each in described:
             shown.add_row(f"  {each.key}", str(each.default), each.meaning)
         out().print(shown)
 

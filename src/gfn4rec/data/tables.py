@@ -81,7 +81,8 @@ def scan_table(file: TableFile, kinds: Kinds, as_text: bool = False) -> pl.LazyF
 def _check_columns(file: TableFile, available: list[str], kinds: Kinds) -> None:
     for name in kinds:
         if name not in available:
-            raise UserError(f"{file.path}: no column {name!r}; {nearest(name, available)}")
+            only = "; if columns are apart by another sign, name it with --separator" if len(available) == 1 else ""
+            raise UserError(f"{file.path}: no column {name!r}; {nearest(name, available)}{only}")
         if available.count(name) > 1:
             raise UserError(f"{file.path}: {available.count(name)} columns are called {name!r}; rename one of them")
 

@@ -39,6 +39,8 @@ class Budget(StrictConfig):
     """Steps between the points of a learning curve."""
     look_batches: int = Field(ge=1)
     """Batches of each point, greedy and sampled."""
+    ranker_steps: int = Field(default=100, ge=0)
+    """Learning steps in which the ranker before a re-ranker learns alone."""
     notice: str | None = None
     """Said on every table."""
 
@@ -57,6 +59,7 @@ BUDGETS: Final = {
         num_batches=10,
         look_every=50,
         look_batches=2,
+        ranker_steps=40,
         notice="Quick budget: far shorter runs and fewer seeds than the paper's protocol. A first look, not a result.",
     ),
     "paper": Budget(
@@ -124,6 +127,7 @@ class Protocol:
         return {
             "num_steps": online_steps if kind == "online" else budget.offline_steps,
             "warmup_steps": budget.warmup_steps,
+            "ranker.first_steps": budget.ranker_steps,
             "evaluate_every": budget.look_every,
             "evaluation_batches": budget.look_batches,
             "final_batches": 1,

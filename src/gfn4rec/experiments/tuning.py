@@ -61,7 +61,11 @@ def _config(need: Need, protocol: Protocol, num_trials: int) -> SearchConfig:
         num_trials=num_trials,
         num_steps=budget.study_trial_steps if model.is_study else budget.trial_steps,
         changes=that_it_has(merge_changes(protocol.changes, model.fixed)),
-        start=that_it_has(merge_changes(protocol.start(need), {"warmup_steps": budget.warmup_steps})),
+        start=that_it_has(
+            merge_changes(
+                protocol.start(need), {"warmup_steps": budget.warmup_steps, "ranker.first_steps": budget.ranker_steps}
+            )
+        ),
         values=dict(model.values),
     )
 

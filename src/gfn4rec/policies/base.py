@@ -73,6 +73,8 @@ class Policy(nn.Module, ABC):
     description: ClassVar[str]
     Config: ClassVar[type[PolicyConfig]]
     is_learned: ClassVar[bool] = True
+    learns_in_stages: ClassVar[bool] = False
+    """Whether its ranker learns alone for `ranker.first_steps` steps."""
     training_defaults: ClassVar[Mapping[str, Any]] = {}  # settings of the loops that it learns best with
 
     def __init__(self, catalogue: Catalogue, config: Any) -> None:
@@ -225,7 +227,8 @@ def _choosing(
     if greediness_B.shape not in ((), user_B.shape):
         raise UserError(f"greediness of shape {tuple(greediness_B.shape)}: give a number, or one for each request")
     if not ((greediness_B >= 0) & (greediness_B <= 1)).all():
-        raise UserError("greediness: must lie between 0, diverse, and 1, greedy")
+        wrong = greediness_B[~((greediness_B >= 0) & (greediness_B <= 1))]
+        raise UserError(f"greediness {float(wrong.flatten()[0]):g}: must lie between 0, diverse, and 1, greedy")
     temperature_B1 = (1 - greediness_B.expand_as(user_B)[:, None]).clamp(min=MIN_TEMPERATURE)
     if greediness_B.dim():
         return Choosing(temperature=temperature_B1, epsilon=epsilon)

@@ -28,6 +28,7 @@ class GFNRerank(Policy):
     """The flow is over the slates of the ranker's list, a few dozen items instead of the catalogue."""
 
     description: ClassVar = "GFN4Rec over the list of an initial ranker"
+    learns_in_stages: ClassVar = True
     Config: ClassVar = GFNRerankConfig
     config: GFNRerankConfig
 

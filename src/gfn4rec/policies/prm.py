@@ -41,6 +41,7 @@ class PRM(Policy):
     """Learns from lists in random order: an item's place must not tell whether it was shown."""
 
     description: ClassVar = "a transformer re-ranks the list of an initial ranker, with personalised vectors"
+    learns_in_stages: ClassVar = True
     Config: ClassVar = PRMConfig
     config: PRMConfig
 

@@ -161,7 +161,7 @@ class Recommender:
         request = self._requests([query], [notes])
         for note in notes:
             tell(note)
-        slate_BK = torch.tensor([[self._number(item, "slate") for item in slate] for slate in _alike(slates)])
+        slate_BK = torch.tensor([[self._number(item, "slate") for item in self._checked(slate)] for slate in slates])
         row_B = torch.zeros(len(slates), dtype=torch.int64, device=self.data.device)
         request = Request(request.user_B[row_B], request.history_BH[row_B], request.response_BHR[row_B])
         slate_BK = slate_BK.to(self.data.device)
@@ -186,7 +186,8 @@ class Recommender:
         if query.user is None:
             return 0
         if query.user not in self._user_number:
-            notes.append(f"user {query.user} is not in the log and is served from the history alone")
+            known = "from the history alone" if query.history else "as anybody would be"
+            notes.append(f"user {query.user} is not in the prepared data set, and is served {known}")
         return self._user_number.get(query.user, 0)
 
     def _write_history(
@@ -230,13 +231,29 @@ class Recommender:
                 item_BN[row, ~is_wanted_N] = 0
             if exclude_seen:
                 item_BN[row, self._seen(query, int(request.user_B[row]))] = 0
+            self._refuse_few(int((item_BN[row] > 0).sum()), query, exclude_seen)
         return item_BN
+
+    def _refuse_few(self, num_left: int, query: Query, exclude_seen: bool) -> None:
+        if num_left < self.data.slate_size:
+            whom = "" if query.user is None else f"user {query.user}: "
+            unseen = " that the user has not seen" if exclude_seen else ""
+            raise UserError(f"{whom}a slate has {self.data.slate_size} items, but there are only {num_left}{unseen}")
 
     def _seen(self, query: Query, user: int) -> Tensor:
         """All that the user has met, however long ago: in the log, or in a history given instead."""
         if query.history is None:
             return self.data.items_of(user)
         return torch.tensor([self._item_number.get(item, 0) for item, _ in query.history], dtype=torch.int64)
+
+    def _checked(self, slate: Sequence[str]) -> Sequence[str]:
+        """A slate as it can be shown."""
+        if len(slate) != self.data.slate_size:
+            raise UserError(f"slate {','.join(slate)}: has {len(slate)} items; a slate has {self.data.slate_size}")
+        for item in slate:
+            if slate.count(item) > 1:
+                raise UserError(f"slate {','.join(slate)}: shows {item} twice")
+        return slate
 
     def _number(self, item: str, what: str) -> int:
         if item not in self._item_number:
@@ -257,12 +274,6 @@ class Recommender:
             ]
             made.append(Slate(tuple(shown), float(log_probs.sum()), reward))
         return made
-
-
-def _alike(slates: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    if len({len(slate) for slate in slates}) > 1:
-        raise UserError("slates of different lengths; all have as many items as the policy shows")
-    return slates
 
 
 def load_run_policy(run: Run, data: SlateData, tell: Callable[[str], None] = lambda _: None) -> Policy:

@@ -62,7 +62,8 @@ def usable_simulator(directory: Path, data: Manifest) -> SimulatorManifest:
     manifest = read_simulator_manifest(directory)
     refuse_other_data(manifest.data, data, directory)
     if not manifest.is_finished:
-        raise UserError(f"{directory}: its training is not over; go on with `gfn4rec simulator train --resume`")
+        command = f"gfn4rec simulator train DATA --out {directory} --resume"
+        raise UserError(f"{directory}: its training is not over; go on with `{command}`")
     return manifest
 
 

@@ -126,8 +126,9 @@ def resolve_settings(
     parsed = {key: kinds[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
     users, training = parsed["users"], parsed["training"]
     assert isinstance(users, UsersConfig)
-    if isinstance(training, OnlineConfig) and policy_class(name).is_learned:
-        _refuse_idle(training, where)
+    if policy_class(name).is_learned:
+        ranker = getattr(parsed["settings"], "ranker", None) if policy_class(name).learns_in_stages else None
+        _refuse_idle(training, 0 if ranker is None else ranker.first_steps, where)
     values = {
         "kind": kind,
         "policy": name,
@@ -148,11 +149,19 @@ def _policy_name(content: dict[str, Any], where: str) -> str:
     return name
 
 
-def _refuse_idle(training: OnlineConfig, where: str) -> None:
-    """A run that ends before it begins to learn is a mistake."""
-    if training.warmup_steps >= training.num_steps:
-        idle, steps = training.warmup_steps, training.num_steps
-        raise UserError(f"{where}: nothing would be learned in {steps} steps; lower warmup_steps, which is {idle}")
+def _refuse_idle(training: StrictConfig, first_steps: int, where: str) -> None:
+    """A run that ends before all of it has begun to learn is a mistake."""
+    assert isinstance(training, OnlineConfig | OfflineConfig)
+    num_steps = training.num_steps
+    if isinstance(training, OnlineConfig):
+        num_steps, idle = num_steps - training.warmup_steps, training.warmup_steps
+        if num_steps <= 0:
+            told = f"nothing would be learned in {training.num_steps} steps; lower warmup_steps, which is {idle}"
+            raise UserError(f"{where}: {told}")
+        num_steps *= training.learning_steps
+    if num_steps <= first_steps:
+        told = f"the re-ranker would not learn in {num_steps} learning steps; lower ranker.first_steps, which is"
+        raise UserError(f"{where}: {told} {first_steps}")
 
 
 def _table(content: dict[str, Any], key: str, where: str) -> dict[str, Any]:

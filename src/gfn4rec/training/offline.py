@@ -80,7 +80,8 @@ def train_offline(
         run.forget_after(state.step)
     slates, lines = data.split("train"), list[dict[str, Any]]()
     if len(slates) < config.learning_batch:
-        raise UserError(f"there are {len(slates)} training slates, fewer than learning_batch {config.learning_batch}")
+        told = f"there are {len(slates)} training slates, fewer than learning_batch {config.learning_batch}"
+        raise UserError(f"{told}; lower it, or prepare the data set with a lower --core")
     with asked_to_end() as is_asked:
         while state.step < config.num_steps and not state.has_converged(config.patience):
             start = time.perf_counter()

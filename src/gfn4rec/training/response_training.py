@@ -69,7 +69,9 @@ def train_response_model(
     split, windows = split_rows(data, config), all_windows(data, config)
     rows = {name: torch.nonzero(split == kind).squeeze(1) for kind, name in ((VAL, "val"), (TEST, "test"))}
     if not len(rows["val"]):
-        raise UserError(f"no user has {config.min_rows} rows, so nothing is held out; lower min_rows")
+        raise UserError(
+            f"no user has {config.min_rows} rows, so nothing is held out; lower min_rows in a --config file"
+        )
     while not _is_over(manifest.epochs, config):
         epoch = len(manifest.epochs)
 
