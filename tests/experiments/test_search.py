@@ -86,12 +86,15 @@ Searcher = Callable[..., Best]
 def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searcher:
     """A search of the gfn policy in a world where a trainer stands for training."""
 
-    def run(trainer: Trainer, policy: str = "gfn", out: str = "out", **values: Any) -> Best:
+    def run(
+        trainer: Trainer, policy: str = "gfn", out: str = "out", summaries: Path | None = None, **values: Any
+    ) -> Best:
         monkeypatch.setattr(attempt, "execute", trainer)
         at_once = {"warmup_steps": 0} if values.get("kind", "online") == "online" else {}
         changes = {**at_once, **values.pop("changes", {})}
         config = SearchConfig.parse({"num_steps": 4, "changes": changes, **values}, "search")
-        return search(policy, config, Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path / out)
+        lab = Lab(Nowhere(tmp_path, tmp_path), HereEngine(), summaries=summaries)
+        return search(policy, config, lab, tmp_path / out)
 
     return run
 
@@ -292,6 +295,16 @@ def test_a_value_that_cannot_be_is_told_before_any_trial(
     with pytest.raises(UserError, match=line):
         searcher(trainer, values=values)
     assert not trainer.asked
+
+
+def test_trials_of_another_machine_are_found_among_its_summaries(searcher: Searcher, tmp_path: Path) -> None:
+    here, there = Trainer(nearness(OPTIMUM)), Trainer(nearness(OPTIMUM))
+    found = searcher(here, num_trials=9, summaries=tmp_path / "summaries")
+    assert len(here.asked) == 9
+    assert searcher(there, num_trials=9, summaries=tmp_path / "summaries", out="elsewhere") == found
+    assert not there.asked
+    searcher(there, num_trials=12, summaries=tmp_path / "summaries", out="elsewhere")
+    assert len(there.asked) == 3
 
 
 def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

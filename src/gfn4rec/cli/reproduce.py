@@ -7,7 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
 from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
-from gfn4rec.cli.search import search_progress
+from gfn4rec.cli.search import SummariesOption, search_progress
 from gfn4rec.cli.train import INTERRUPTED
 from gfn4rec.errors import UserError
 
@@ -40,9 +40,7 @@ def reproduce_command(
     trials: Annotated[
         int, typer.Option(min=0, help="Search the settings of each model first, with so many trials.")
     ] = 0,
-    summaries: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Outcomes of runs made elsewhere; new ones are added.")
-    ] = None,
+    summaries: SummariesOption = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of all models; may be repeated."),
@@ -81,10 +79,10 @@ def reproduce_command(
             users = simulator
             if users is None and needs:
                 users = _train_users(data, target / "simulator", device, work)
-            lab = Lab(World(data, users), how, device)
+            lab = Lab(World(data, users), how, device, summaries)
             if trials:
                 protocol = tune(protocol, needs, trials, lab, target / "search", search_progress(work))
-            made = reproduce(names, protocol, lab, target, summaries, _watch(work))
+            made = reproduce(names, protocol, lab, target, _watch(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")
             return INTERRUPTED

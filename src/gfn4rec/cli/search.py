@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from gfn4rec.experiments.search import Best, Progress
 
 
+SummariesOption = Annotated[
+    Path | None, typer.Option("--summaries", metavar="DIR", help="Outcomes made elsewhere; new ones are added.")
+]
+
+
 def search_command(
     policies: Annotated[list[str], typer.Argument(metavar="POLICY...", help="Names in `gfn4rec policy list`.")],
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A prepared data set.")],
@@ -33,6 +38,7 @@ def search_command(
     storage: Annotated[
         str | None, typer.Option(metavar="URL", help="A database for the trials; by default a file in OUT.")
     ] = None,
+    summaries: SummariesOption = None,
     engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time; by default one per core.")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
@@ -69,7 +75,7 @@ def search_command(
     choose_device(device, None)
     with working(f"opening {data}") as work:
         try:
-            lab = Lab(World(data, simulator), runner, device)
+            lab = Lab(World(data, simulator), runner, device, summaries)
             found = search_all(policies, config, lab, target, storage, search_progress(work))
         except (Interrupted, KeyboardInterrupt):
             tell("stopped; the same command goes on where it was")

@@ -33,6 +33,8 @@ class Attempt:
     place: Place
     is_judged: bool
     """Whether it may be given up before its end."""
+    summaries: Path | None = None
+    """Where outcomes from elsewhere are."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Hopeless(Exception):  # noqa: N818
 
 def try_out(attempt: Attempt, tell: Tell) -> Ending | None:
     """The greedy expected reward in the simulator; None if asked to end before."""
-    store, key = OutcomeStore(attempt.runs), attempt.job.key(attempt.world)
+    store, key = OutcomeStore(attempt.runs, attempt.summaries), attempt.job.key(attempt.world)
     outcome = store.find(key)
     if outcome is None:
         try:
@@ -58,7 +60,7 @@ def try_out(attempt: Attempt, tell: Tell) -> Ending | None:
             return Ending(None)
         if outcome is None:
             return None
-        store.keep(outcome)
+        outcome = store.keep(outcome)  # as it is found the next time
     return Ending(outcome.figures[GREEDY]["expected_reward"])
 
 

@@ -61,7 +61,6 @@ def reproduce(
     protocol: Protocol,
     lab: Lab,
     out: Path,
-    summaries: Path | None = None,
     watch: Watch = lambda _: None,
 ) -> Made:
     """Do the runs that are not known yet, then write tables, plots and the page."""
@@ -75,7 +74,7 @@ def reproduce(
     }
     if tasks:
         world.identity  # noqa: B018 - what is wrong with it is told before anything is written
-    for folder in (out, *([] if summaries is None else [summaries])):
+    for folder in (out, *([] if lab.summaries is None else [lab.summaries])):
         make_directory(folder)
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None
@@ -84,7 +83,7 @@ def reproduce(
             next(task.job for (kind, _), (task, *_) in tasks.items() if kind == "online"), world, lab.device
         )
         every.append(ruler)
-    carried = carry_out(every, Shelf(out / "runs", summaries), lab.engine, watch)
+    carried = carry_out(every, Shelf(out / "runs", lab.summaries), lab.engine, watch)
     findings = _findings(world, protocol, tasks, carried, ruler)
     whole = {name: each for name, each in wanted.items() if all(need in findings.outcomes for need in each.needs)}
     if carried.failures and not whole:

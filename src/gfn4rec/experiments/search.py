@@ -123,7 +123,7 @@ def search(
 
     def attempt(trial: Trial) -> Attempt:
         job = Job(settings=config.settings(policy, trial.point), temperatures=(), num_batches=config.num_batches)
-        return Attempt(job, lab.world, out / "runs", lab.device, trial.number, place, is_adaptive)
+        return Attempt(job, lab.world, out / "runs", lab.device, trial.number, place, is_adaptive, lab.summaries)
 
     with open_trials(place, grid, is_adaptive, config.num_trials) as trials:
         watch = _Watch(config.num_trials, trials, report)
