@@ -161,7 +161,7 @@ def evaluate_scores(
     directory: Path | str,
     simulator: Path | None = None,
     data: Path | None = None,
-    num_batches: int = 20,
+    num_batches: int = 5,
     seed: int = 0,
     device: torch.device | str = "cpu",
     tell: Tell = lambda _: None,

@@ -109,12 +109,14 @@ def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateDat
     assert ids[0] in cli(*command).out
     agreement = json.loads(cli("score", folder / "run", "--batches", 2, "--json").out)
     assert set(agreement) == {"random", "logged", "generated"}
-    assert "rank correlation" in cli("score", folder / "run", "--batches", 1).out
+    assert "within a request" in cli("score", folder / "run", "--batches", 1).out
     assert "user x is not in the prepared data set, and is served as anybody would be" in (
         cli("score", folder / "run", "--user", "x", "--slate", one).err
     )
     assert "--user and --history belong to a --slate" in fails("score", folder / "run", "--user", "x")
     assert "whom for?" in fails("score", folder / "run", "--slate", one)
+    for option in ("--batches", "--seed"):
+        assert "leave them out beside a --slate" in fails(*command, option, 3)
     command = ["score", folder / "run", "--user", data.users["id"][0]]
     assert "slate: item zzz is not in the catalogue" in fails(*command, "--slate", ",".join([*ids[:5], "zzz"]))
     assert f"slate {ids[0]}: has 1 items; a slate has 6" in fails(*command, "--slate", one, "--slate", ids[0])

@@ -18,7 +18,6 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.checkpoint import load_policy, save_policy
 from gfn4rec.policies.gfn import GFN4Rec
 from gfn4rec.policies.gfn_rerank import GFNRerank
-from gfn4rec.policies.random import Random
 from gfn4rec.schema import Proposal, Request
 from tests.small_catalogue import (
     SMALL_ENCODER,
@@ -77,9 +76,17 @@ def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy,
     mixed = policy.recommend(requests, generator(), greediness=own_B)
     assert torch.equal(mixed.slate_BK[0::2], plain.slate_BK[0::2])
     assert torch.equal(mixed.slate_BK[1::4], half.slate_BK[1::4])
-    if not isinstance(policy, Random):  # which likes all alike
-        assert torch.equal(mixed.slate_BK[3::4], greedy.slate_BK[3::4])
-    assert torch.equal(policy.recommend(requests, greediness=1.0).slate_BK, greedy.slate_BK)  # draws nothing
+    assert torch.equal(mixed.slate_BK[3::4], greedy.slate_BK[3::4])
+    for all_greedy in (1.0, torch.ones(40)):  # draws nothing
+        assert torch.equal(policy.recommend(requests, greediness=all_greedy).slate_BK, greedy.slate_BK)
+    # Exploration is not lost.
+    explored = policy.recommend(requests, generator(), epsilon=1.0)
+    assert torch.equal(
+        policy.recommend(requests, generator(), greediness=own_B, epsilon=1.0).slate_BK, explored.slate_BK
+    )
+    explored = policy.recommend(requests, generator(), greedy=True, epsilon=1.0)
+    assert not torch.equal(explored.slate_BK, greedy.slate_BK)
+    assert torch.equal(policy.recommend(requests, generator(), greediness=1.0, epsilon=1.0).slate_BK, explored.slate_BK)
     scored = policy.log_probs(requests, mixed.slate_BK, latent_BZ=mixed.latent_BZ)
     torch.testing.assert_close(mixed.log_prob_BK, scored, atol=1e-5, rtol=1e-5)
 
@@ -335,7 +342,8 @@ def test_dropout_is_off_and_modes_are_left_as_they_were(name: str) -> None:
     next(policy.children()).eval()
     modes = [part.training for part in policy.modules()]
     slate_BK = policy.recommend(requests, generator()).slate_BK
-    for measure in (policy.log_probs, policy.relevance):
+    scores = (policy.score,) if name.startswith("gfn") else ()
+    for measure in (policy.log_probs, policy.relevance, *scores):
         assert torch.equal(measure(requests, slate_BK), measure(requests, slate_BK))
     assert [part.training for part in policy.modules()] == modes
     policy.eval().recommend(requests, generator())

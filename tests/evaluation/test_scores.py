@@ -40,22 +40,47 @@ def test_slates_are_scored_for_those_who_see_them(data: SlateData, monkeypatch: 
     agreement = evaluate_scores(policy, environment, data, num_batches=2, seed=0)
     assert list(agreement) == ["random", "logged", "generated"]
     for row in agreement.values():
-        assert row["slates"] == 32
+        assert row["requests"] == 32
         assert row["rank_correlation"] == pytest.approx(1.0)
+        assert row["within_request"] == pytest.approx(1.0)
         assert row["score"] == pytest.approx(3 * row["expected_reward"])  # type: ignore[operator]
 
     logged = {
         (int(each.request.user_B), *each.request.history_BH[0].tolist(), *each.slate_BK[0].tolist())
         for each in (data.slates(slate[None]) for slate in data.split("test"))
     }
-    for request, slate_BK in asked[1::3]:
+    assert [row["slates"] for row in agreement.values()] == [32 * 20, 32 * 16, 32 * 20]
+    own = asked[20], asked[56 + 20]
+    for request, slate_BK in own:
         for user, history, slate in zip(request.user_B, request.history_BH, slate_BK, strict=True):
             assert (int(user), *history.tolist(), *slate.tolist()) in logged
-    assert not torch.equal(asked[1][1], asked[4][1])
-    random, generated, later = asked[0], asked[2], asked[3]
+    for shift, (request, slate_BK) in enumerate(asked[20:36]):  # and those of all others of the batch
+        assert torch.equal(request.history_BH, own[0][0].history_BH)
+        assert torch.equal(slate_BK, own[0][1].roll(shift, dims=0))
+    assert not torch.equal(own[0][1], own[1][1])
+    random, generated, later = asked[0], asked[36], asked[56]
     assert torch.equal(random[0].history_BH, generated[0].history_BH)
     assert torch.equal(later[0].history_BH[:, -data.slate_size :], generated[1])  # they have seen it by then
     assert not torch.equal(random[1], generated[1])
+
+
+def test_whoever_knows_the_user_alone_agrees_over_all_slates_and_not_within_a_request(
+    data: SlateData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = EnvironmentConfig(num_users=16, slate_size=data.slate_size, rho=0.1)
+    environment = UserEnvironment(data, FixedUsers(data), config, seed=0)
+    policy = build_policy("popularity", Catalogue.of(data))
+    monkeypatch.setattr(policy, "score", lambda request, _: request.user_B.double())
+    monkeypatch.setattr(
+        environment, "expected_rewards", lambda request, slate_BK: 1e6 * request.user_B.double() + slate_BK[:, 0]
+    )
+    row = evaluate_scores(policy, environment, data, num_batches=1, seed=0)["random"]
+    assert (row["rank_correlation"] or 0.0) > 0.95
+    assert row["within_request"] is None
+    monkeypatch.setattr(policy, "score", lambda request, slate_BK: -1e6 * request.user_B.double() + slate_BK[:, 0])
+    row = evaluate_scores(policy, environment, data, num_batches=1, seed=0)["random"]
+    assert (row["rank_correlation"] or 0.0) < -0.9
+    assert row["within_request"] == pytest.approx(1.0)
 
 
 def test_a_log_without_test_slates(data: SlateData, monkeypatch: pytest.MonkeyPatch) -> None:

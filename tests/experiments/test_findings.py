@@ -244,6 +244,17 @@ def test_models_are_compared_at_equal_coverage(book: Book) -> None:
     assert [row.is_baseline for row in objectives.rows] == [True, True, False]
 
 
+def test_models_on_their_own_terms_are_compared_at_equal_coverage(book: Book) -> None:
+    for name, greedy in (("Energy flow", 2.3), ("Boltzmann CF", 2.0)):
+        book.greedy["online", name] = {"expected_reward": greedy, "coverage": 20.0}
+        book.sampled["online", name] = {"expected_reward": greedy - 0.2, "coverage": 220.0}
+    table = frontiers.equal_coverage_table(book.findings())
+    models = ["CF", "ListCVAE", "PRM", "GFN4Rec", "Boltzmann CF", "Energy flow"]
+    assert [row.label for row in table.rows if " over " not in row.label] == models
+    assert cell(table, "Boltzmann CF", "100") == pytest.approx([1.92, 1.92])
+    assert cell(table, "Energy flow over Boltzmann CF", "100") == "+0.300 (+0.300 to +0.300)"
+
+
 @pytest.mark.parametrize(
     ("study", "whole", "variant"),
     [

@@ -121,6 +121,7 @@ def test_the_shortlist_holds_the_best_and_the_slate() -> None:
     expected = torch.cat([score_BN.topk(5, dim=1).indices, worst_BK], dim=1).sort(dim=1).values
     assert with_slate.tolist() == expected.tolist()
     few = Candidates.of([[0, 0, 4, 9, 30], [1, 2, 3, 4, 5]] * 10, 20, 60, 3)
+    assert few.count().tolist() == [3, 5] * 10
     shown_BK = torch.tensor([[4, 9, 30], [5, 3, 1]] * 10)
     short = policy.ranker.shortlist(state_BS, table_ND, few, shown_BK)
     assert short.item_BC.tolist() == [[0, 0, 4, 9, 30], [1, 2, 3, 4, 5]] * 10

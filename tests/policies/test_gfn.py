@@ -80,10 +80,22 @@ def test_the_loss_by_hand(objective: str, penalty: str) -> None:
     assert float(loss.loss.detach()) == pytest.approx(float(sum(x.mean() for x in punished)), rel=1e-4)
 
 
-@pytest.mark.parametrize("objective", ["tb", "fl-db", "fl-subtb", "fl-db-exact", "subtb"])
-def test_the_loss_of_an_energy_by_hand(objective: str) -> None:
+def punished(residual: torch.Tensor, penalty: str) -> float:
+    size = residual.abs()
+    return float((size**2 if penalty == "square" else torch.where(size < 1, size**2, 2 * size - 1)).mean())
+
+
+@pytest.mark.parametrize(
+    ("objective", "penalty"),
+    [
+        *((name, penalty) for name in ("tb", "db", "fl-db", "fl-db-exact") for penalty in ("square", "huber")),
+        ("fl-subtb", "square"),
+        ("subtb", "square"),
+    ],
+)
+def test_the_loss_of_an_energy_by_hand(objective: str, penalty: str) -> None:
     """Beta 5, slates of 3 of 6 items, probabilities relative to 1/6, 1/5, 1/4; stretches half as heavy per step."""
-    settings = {"reward": "energy", "beta": 5.0, "relative": True, "decay": 0.5}
+    settings = {"reward": "energy", "beta": 5.0, "relative": True, "decay": 0.5, "b_z": 3.0, "penalty": penalty}
     policy = make_policy("gfn", make_catalogue(), settings, objective=objective, unknown_user_share=0.0)
     assert isinstance(policy, GFN4Rec)
     batch = make_batch(policy.catalogue, 10)
@@ -102,25 +114,59 @@ def test_the_loss_of_an_energy_by_hand(objective: str) -> None:
             gain_BK = 5 / 3 * predicted_BK
             expected += float((predicted_BK - batch.item_reward_BK).square().mean())
         left_B = 5 * batch.reward_B - gain_BK.sum(dim=1)
-        if objective == "fl-db-exact":
-            expected += float((f_BT[:, 3] - left_B).square().mean())
+        if objective in ("db", "fl-db-exact"):
+            expected += punished(f_BT[:, 3] - left_B, penalty)
         else:
             f_BT[:, 3] = left_B
-        step_BK = f_BT[:, :3] + log_pf_BK - f_BT[:, 1:] - gain_BK
+        step_BK = math.log(3) / 3 + f_BT[:, :3] + log_pf_BK - f_BT[:, 1:] - gain_BK
         if objective == "tb":
-            expected = float((f_BT[:, 0] + log_pf_BK.sum(dim=1) - 5 * batch.reward_B).square().mean())
+            expected = punished(math.log(3) + f_BT[:, 0] + log_pf_BK.sum(dim=1) - 5 * batch.reward_B, penalty)
         elif objective in ("subtb", "fl-subtb"):
             stretches = [(i, j) for i in range(3) for j in range(i + 1, 4)]
             weights = [0.5 ** (j - i) for i, j in stretches]
             squares = [float(step_BK[:, i:j].sum(dim=1).square().mean()) for i, j in stretches]
             expected = sum(w * x for w, x in zip(weights, squares, strict=True)) / sum(weights)
         else:
-            expected += float(step_BK.square().mean())
+            expected += punished(step_BK, penalty)
     assert float(loss.loss.detach()) == pytest.approx(expected, rel=1e-4)
 
 
+@torch.no_grad()
+def test_scores_by_hand() -> None:
+    """What the root's flow and the steps leave for the reward; relative to 1/n, 1/(n - 1), 1/(n - 2) of a list of n."""
+    logarithm = {"b_z": 3.0, "b_r": 0.1, "b_f": 0.7}
+    energy = {"reward": "energy", "beta": 5.0, "relative": True, "b_z": 3.0}
+    short = {"ranker": {"list_length": 4, "first_steps": 10}}
+    for name, settings, size in (("gfn", logarithm, 0), ("gfn", energy, 70), ("gfn-rerank", {**energy, **short}, 4)):
+        policy = make_policy(name, make_catalogue(num_items=70), settings)
+        assert isinstance(policy, GFN4Rec | GFNRerank)
+        request = make_requests(policy.catalogue, 10)
+        slate_BK = policy.recommend(request, torch.Generator().manual_seed(0)).slate_BK
+        log_prob_BK = policy.log_probs(request, slate_BK)
+        state_BS, table_ND = policy.backbone.encode(request)
+        prefix_BTX = policy.network.prefixes(state_BS, table_ND[slate_BK], range(1))
+        root_B = math.log(3) + policy.network.log_flows(prefix_BTX)[:, 0]
+        if size:
+            expected_B = (root_B + (log_prob_BK + torch.arange(size, size - 3, -1).log()).sum(dim=1)) / 5
+        else:
+            expected_B = (root_B + (log_prob_BK.exp() + 0.7).log().sum(dim=1)).exp() - 0.1
+        torch.testing.assert_close(policy.score(request, slate_BK), expected_B, atol=1e-4, rtol=1e-4)
+
+
+def test_what_the_energy_flow_starts_from() -> None:
+    policy = make_policy("gfn-energy", make_catalogue())
+    assert isinstance(policy, GFN4Rec)
+    config = policy.config
+    assert (config.objective, config.reward, config.relative, config.normalise_query) == (
+        "fl-db",
+        "energy",
+        True,
+        False,
+    )
+
+
 def test_predicted_rewards_learn_from_the_rewards_alone() -> None:
-    settings = {"reward": "energy", "objective": "fl-db-exact", "unknown_user_share": 0.0}
+    settings = {"reward": "energy", "relative": True, "objective": "fl-db-exact", "unknown_user_share": 0.0}
     policy = make_policy("gfn", make_catalogue(), settings)
     assert isinstance(policy, GFN4Rec)
     assert policy.network.item_reward is not None
@@ -257,6 +303,12 @@ def test_the_scale_multiplies_the_scores() -> None:
         ({"b_f": -0.1}, "b_f: Input should be greater than or equal to 0"),
         ({"b_z": 0.0}, "b_z: Input should be greater than 0"),
         ({"objective": "bd"}, "objective: no such objective, choose from tb, db, subtb, "),
+        ({"objective": "fl-db"}, "objective fl-db needs reward = energy: a logarithm has no shares of items"),
+        ({"reward": "energy"}, "reward = energy needs relative = true, or b_f = 0"),
+        (
+            {"objective": "subtb", "penalty": "huber"},
+            "objective subtb weighs squares of its stretches; write penalty = square",
+        ),
         ({"penalty": "sqare"}, "penalty: no such penalty, did you mean 'square'?"),
         ({"b_z": math.inf}, "b_z: Input should be a finite number"),
         ({"encoder": {"num_heads": 3}}, "num_heads 3 does not divide the width of a token"),

@@ -143,3 +143,30 @@ def test_titles_belong_to_their_items(data: SlateData) -> None:
     items = [item for slate in answer.slates for item in slate.items]
     assert len({item.id for item in items}) > 30
     assert all(item.title == f"item {item.id}" for item in items)
+
+
+def test_each_query_has_its_own_knob_and_the_rest_that_of_all(data: SlateData) -> None:
+    """With the random policy, who is greedy sees the items of lowest number."""
+    lowest = ids(data, *range(1, data.slate_size + 1))
+    queries = [Query(greediness=0.0), Query(), Query(greediness=0.5), Query(greediness=1.0)]
+
+    def are_greedy(greediness: float | None) -> list[list[bool]]:
+        answers = recommender(data).recommend(queries, 3, Showing(greediness=greediness))
+        return [[slate == lowest for slate in shown(answer)] for answer in answers]
+
+    diverse, greedy = [False] * 3, [True] * 3
+    assert are_greedy(None) == [diverse, diverse, diverse, greedy]
+    assert are_greedy(1.0) == [diverse, greedy, diverse, greedy]
+
+
+def test_a_knob_of_its_own_beside_a_temperature_is_told_before_any_slate(data: SlateData) -> None:
+    queries = [Query()] * 200 + [Query(greediness=0.5)]
+    for showing in (GREEDY, Showing(temperature=0.5)):
+        with pytest.raises(UserError, match="cannot be shown greedily or at a temperature, too"):
+            next(recommender(data).recommend(queries, showing=showing))
+
+
+@pytest.mark.parametrize("query", [Query(candidates=("1",)), Query(greediness=0.5)])
+def test_what_plays_no_part_in_a_score_is_refused(data: SlateData, query: Query) -> None:
+    with pytest.raises(UserError, match="play no part in a score"):
+        recommender(data, "gfn").score(query, [ids(data, *range(1, data.slate_size + 1))])

@@ -20,8 +20,10 @@ def score_command(
     ] = None,
     user: Annotated[str | None, typer.Option(help="Whom the slates are shown to.")] = None,
     history: Annotated[str | None, typer.Option(help="Instead of the log's, as in `gfn4rec recommend`.")] = None,
-    batches: Annotated[int, typer.Option(min=1, help="Batches to measure with, if no slate is given.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of users and slates.")] = 0,
+    batches: Annotated[
+        int | None, typer.Option(min=1, help="Batches to measure with, if no slate is given; by default 5.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of users and slates then; by default 0.")] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
     simulator: Annotated[
         Path | None, typer.Option("--simulator", metavar="SIM", help="Other users than the run's.")
@@ -40,11 +42,13 @@ def score_command(
         raise UserError("--user and --history belong to a --slate; name one")
     if slate is not None and user is None and history is None:
         raise UserError("whom for? name a --user or a --history")
+    if slate is not None and (batches is not None or seed is not None):
+        raise UserError("--batches and --seed are of a measurement; leave them out beside a --slate")
     chosen = choose_device(device, threads)
     if slate is None:
         with working(f"opening {directory}") as work:
             report = partial(work.advance, "scoring")
-            agreement = api.evaluate_scores(directory, simulator, data, batches, seed, chosen, tell, report)
+            agreement = api.evaluate_scores(directory, simulator, data, batches or 5, seed or 0, chosen, tell, report)
         if as_json:
             print_json(agreement)
         else:
@@ -65,9 +69,10 @@ def score_command(
 
 
 def _print_agreement(agreement: dict[str, dict[str, float | None]]) -> None:
-    shown = table("slates", "number", "rank correlation", "mean score", "mean expected reward")
+    shown = table("slates", "number", "within a request", "over all", "mean score", "mean expected reward")
     for kind, row in agreement.items():
-        keys = ("rank_correlation", "score", "expected_reward")
+        keys = ("within_request", "rank_correlation", "score", "expected_reward")
         figures = ("-" if row[key] is None else f"{row[key]:.3f}" for key in keys)
         shown.add_row(kind, f"{row['slates']:,.0f}", *figures)
+    out().print("Rank correlation of score and expected reward, over the slates of a request and over all:")
     out().print(shown)

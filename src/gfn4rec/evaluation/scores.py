@@ -15,6 +15,9 @@ from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.simulator.oracle import random_slates
 
+PER_REQUEST = 20
+"""Slates of each kind that a request is shown."""
+
 
 @torch.no_grad()
 def evaluate_scores(
@@ -25,8 +28,11 @@ def evaluate_scores(
     seed: int,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, dict[str, float | None]]:
-    """For random slates, logged ones of the test split, and the policy's own: the rank correlation of score and
-    expected reward over all slates, and the mean of both. A kind of which there are no slates is left out.
+    """How well score and expected reward agree on random slates, logged ones of the test split, and the policy's own.
+
+    `within_request` is the rank correlation over the slates of one request, averaged over requests: users differ so
+    much in what they earn that the one over all slates, `rank_correlation`, is high for whoever knows the user alone.
+    The logged slates of a request are its own and those of others. A kind of which there are no slates is left out.
     """
     generator = torch_generator(seed, "scores", environment.data.device)
     test = data.split("test")
@@ -35,14 +41,16 @@ def evaluate_scores(
     request = environment.reset(seed)
     rows: dict[str, list[tuple[Tensor, Tensor]]] = {"random": [], "logged": [], "generated": []}
     for batch in range(num_batches):
-        rows["random"].append(_scored(policy, environment, request, random_slates(environment, request, generator)))
+        random = [random_slates(environment, request, generator) for _ in range(PER_REQUEST)]
+        rows["random"].append(_scored(policy, environment, request, random))
         logged = test[batch * size : (batch + 1) * size]
         if len(logged):
             slates = data.slates(logged)
-            rows["logged"].append(_scored(policy, environment, slates.request, slates.slate_BK))
-        slate_BK = policy.recommend(request, generator).slate_BK
-        rows["generated"].append(_scored(policy, environment, request, slate_BK))
-        request = environment.step(slate_BK).next_request
+            shown = [slates.slate_BK.roll(each, dims=0) for each in range(min(PER_REQUEST, len(logged)))]
+            rows["logged"].append(_scored(policy, environment, slates.request, shown))
+        generated = [policy.recommend(request, generator).slate_BK for _ in range(PER_REQUEST)]
+        rows["generated"].append(_scored(policy, environment, request, generated))
+        request = environment.step(generated[0]).next_request
         report(batch + 1, num_batches)
     return {kind: _agreement(pairs) for kind, pairs in rows.items() if pairs}
 
@@ -59,15 +67,24 @@ def rank_correlation(one: Sequence[float] | Tensor, other: Sequence[float] | Ten
     return found if math.isfinite(found) else None
 
 
-def _scored(policy: Policy, environment: UserEnvironment, request: Request, slate_BK: Tensor) -> tuple[Tensor, Tensor]:
-    return policy.score(request, slate_BK), environment.expected_rewards(request, slate_BK)
+def _scored(
+    policy: Policy, environment: UserEnvironment, request: Request, slates: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Scores and expected rewards, a column for each of the slates that every request is shown."""
+    score = [policy.score(request, slate_BK) for slate_BK in slates]
+    expected = [environment.expected_rewards(request, slate_BK) for slate_BK in slates]
+    return torch.stack(score, dim=1).double().cpu(), torch.stack(expected, dim=1).double().cpu()
 
 
 def _agreement(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, float | None]:
-    score, expected = (torch.cat(each).double().cpu() for each in zip(*pairs, strict=True))
+    score, expected = (torch.cat([each.flatten() for each in side]) for side in zip(*pairs, strict=True))
+    by_request = [rank_correlation(*rows) for pair in pairs for rows in zip(*pair, strict=True)]
+    known = [each for each in by_request if each is not None]
     return {
+        "requests": float(len(by_request)),
         "slates": float(len(score)),
         "rank_correlation": rank_correlation(score, expected),
+        "within_request": sum(known) / len(known) if known else None,
         "score": float(score.mean()),
         "expected_reward": float(expected.mean()),
     }

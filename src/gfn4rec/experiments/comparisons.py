@@ -48,6 +48,7 @@ ONLINE_LINES: Mapping[str, Line] = {
     "Energy flow, sampled": Line("Energy flow", SAMPLED, False),
     "Energy flow, greedy": Line("Energy flow", GREEDY, False),
 }
+ONLINE_MODELS = tuple(dict.fromkeys(line.model for line in ONLINE_LINES.values()))
 LAST_LINES: Mapping[str, Line] = {
     "CF": Line("CF", LAST_STEPS, published="CF"),
     "ListCVAE": Line("ListCVAE", LAST_STEPS, published="ListCVAE"),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gfn4rec.evaluation.ruler import reward_at
+from gfn4rec.experiments.comparisons import ONLINE_MODELS
 from gfn4rec.experiments.figures import NamedPicture, draw_frontier
 from gfn4rec.experiments.findings import SAMPLED, Findings
 from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR, RATES
@@ -54,18 +55,30 @@ def _row(label: str, outcomes: Sequence[Outcome], is_baseline: bool) -> Row:
 
 
 def fair_table(findings: Findings) -> Table:
-    """All models on the same terms, and the gain over the strongest simple rivals at equal coverage."""
+    """All models on the same terms."""
+    return _at_equal_coverage(findings, FAIR, "fair", "Reward at equal coverage, on the same terms")
+
+
+def equal_coverage_table(findings: Findings) -> Table:
+    """The models of the online table, each on its own terms."""
+    return _at_equal_coverage(
+        findings, {name: name for name in ONLINE_MODELS}, "equal-coverage", "Reward at equal coverage"
+    )
+
+
+def _at_equal_coverage(findings: Findings, names: Mapping[str, str], table: str, title: str) -> Table:
+    """A row per model, what the energy flow gains over the strongest simple rivals, and the ruler."""
     by_name = {
-        name: _row(name, findings.outcomes["online", fair], is_baseline=name not in OBJECTIVE_MODELS)
-        for name, fair in FAIR.items()
+        label: _row(label, findings.outcomes["online", name], is_baseline=label not in OBJECTIVE_MODELS)
+        for label, name in names.items()
     }
     rows = [*by_name.values(), *(_gain(by_name["Energy flow"], by_name[rival]) for rival in RIVALS)]
     if findings.ruler:
         points = [(each["coverage"], each["reward"]) for each in findings.ruler if each["sampler"] != "random"]
         known = {str(level): reward_at(points, level) for level in LEVELS}
         rows.append(Row("Ruler", texts={key: f"{value:.3f}" for key, value in known.items() if value is not None}))
-    caption = f"{_EXPLAINED} {findings.caption(*FAIR_NEEDS)}"
-    return Table("fair", "Reward at equal coverage, on the same terms", caption, _COLUMNS, rows)
+    caption = f"{_EXPLAINED} {findings.caption(*(('online', name) for name in names.values()))}"
+    return Table(table, title, caption, _COLUMNS, rows)
 
 
 def _gain(ours: Row, rival: Row) -> Row:

@@ -10,7 +10,7 @@ from typing import Any
 from gfn4rec.config import nearest
 from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments.campaign import Carried, Shelf, Watch, carry_out
-from gfn4rec.experiments.comparisons import ONLINE_LINES
+from gfn4rec.experiments.comparisons import ONLINE_MODELS
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.outcome import GREEDY, Outcome
@@ -25,7 +25,6 @@ from gfn4rec.experiments.tuning import with_published_settings
 from gfn4rec.experiments.world import World
 from gfn4rec.storage import MANIFEST, make_directory, write_whole
 
-ONLINE_MODELS = {line.model for line in ONLINE_LINES.values()}
 GROUPS = {"all": True, "studies": False}  # whether they are of the paper
 NOTABLE = 0.05  # of a published figure is a difference worth a sentence
 

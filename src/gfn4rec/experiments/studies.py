@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gfn4rec.evaluation.scores import rank_correlation
-from gfn4rec.experiments.comparisons import BASIC, COLUMNS, ONLINE_LINES, Comparison, Line, compare
+from gfn4rec.experiments.comparisons import BASIC, COLUMNS, ONLINE_MODELS, Comparison, Line, compare
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import SENSITIVITY
 from gfn4rec.experiments.protocol import Need
@@ -12,7 +12,6 @@ from gfn4rec.experiments.tables import Column, Row, Table
 PAPER_STEPS = 5000
 IN_BOTH = ("CF", "ListCVAE", "PRM", "GFN4Rec", "GFN4Rec (DB)")
 OFFLINE_MODELS = ("CF", "ListCVAE", "RerankCF", "PRM", "GFN4Rec", "GFN4Rec (DB)")
-TIMED = tuple(dict.fromkeys(line.model for line in ONLINE_LINES.values()))
 
 
 def sensitivity_lines(parameter: str) -> Mapping[str, Line]:
@@ -34,7 +33,7 @@ def time_table(findings: Findings) -> Table:
     """Section A.3 of the paper: how long showing and learning take."""
     beside = findings.published.time if findings.published else {}
     rows = []
-    for model in TIMED:
+    for model in ONLINE_MODELS:
         per_step = findings.values(("online", model), "seconds_per_step")
         values = {
             "milliseconds": [1000 * each for each in per_step],
@@ -45,7 +44,7 @@ def time_table(findings: Findings) -> Table:
         Column("milliseconds", "Milliseconds per step", 1, "lower"),
         Column("seconds", f"Seconds for {PAPER_STEPS:,} steps", 0, "lower"),
     ]
-    caption = findings.caption(*(("online", model) for model in TIMED))
+    caption = findings.caption(*(("online", model) for model in ONLINE_MODELS))
     note = "While other runs may have shared the machine; the paper's figures are of a GPU."
     return Table("time", "Running time", f"{caption} {note}", columns, rows)
 

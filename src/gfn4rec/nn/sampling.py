@@ -15,12 +15,14 @@ _TINY = 1e-300  # keeps a division by 0 from being one, where its result is not 
 class Choosing:
     """How a column is chosen: from softmax(score / temperature), or with probability epsilon from all alike.
 
-    Requests may have temperatures of their own, (B, 1).
+    Requests may have temperatures of their own, (B, 1), and some of them be greedy.
     """
 
     greedy: bool = False
     temperature: float | Tensor = 1.0
     epsilon: float = 0.0
+    greedy_B: Tensor | None = None
+    """Requests that are greedy among others that are not."""
 
 
 def choose(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, how: Choosing) -> tuple[Tensor, Tensor]:
@@ -36,6 +38,8 @@ def choose(query_BD: Tensor, shelf: Shelf, taken_BX: Tensor, uniform_B: Tensor, 
     else:
         chooser_B = ((uniform_B - how.epsilon) / max(1 - how.epsilon, _TINY)).clamp_(min=0.0)
         column_B, log_sum_B = _sample_column(query_B1D, shelf, taken_BX, chooser_B, how.temperature)
+        if how.greedy_B is not None:
+            column_B = torch.where(how.greedy_B, _best_column(query_B1D, shelf, taken), column_B)
     if how.epsilon > 0:
         explorer_B = _uniform_column(shelf, taken_BX, (uniform_B / how.epsilon).clamp_(max=1.0))
         column_B = torch.where(uniform_B < how.epsilon, explorer_B, column_B)

@@ -229,12 +229,13 @@ def _choosing(
     if not ((greediness_B >= 0) & (greediness_B <= 1)).all():
         wrong = greediness_B[~((greediness_B >= 0) & (greediness_B <= 1))]
         raise UserError(f"greediness {float(wrong.flatten()[0]):g}: must lie between 0, diverse, and 1, greedy")
-    temperature_B1 = (1 - greediness_B.expand_as(user_B)[:, None]).clamp(min=MIN_TEMPERATURE)
-    if greediness_B.dim():
-        return Choosing(temperature=temperature_B1, epsilon=epsilon)
-    return Choosing(
-        greedy=bool(greediness_B == 1), temperature=max(MIN_TEMPERATURE, 1 - float(greediness_B)), epsilon=epsilon
-    )
+    is_greedy_B = greediness_B == 1
+    if is_greedy_B.all():
+        return Choosing(greedy=True, epsilon=epsilon)
+    if not greediness_B.dim():
+        return Choosing(temperature=max(MIN_TEMPERATURE, 1 - float(greediness_B)), epsilon=epsilon)
+    temperature_B1 = (1 - greediness_B[:, None]).clamp(min=MIN_TEMPERATURE)
+    return Choosing(temperature=temperature_B1, epsilon=epsilon, greedy_B=is_greedy_B)
 
 
 def _probable(log_prob_BK: Tensor) -> Tensor:

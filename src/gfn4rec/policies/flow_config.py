@@ -57,3 +57,16 @@ class FlowConfig(BackboneConfig):
         if OBJECTIVES[self.objective].gains != "none" and self.reward != "energy":
             raise ValueError(f"objective {self.objective} needs reward = energy: a logarithm has no shares of items")
         return self
+
+    @model_validator(mode="after")
+    def _energy_bears_no_shift(self) -> Self:
+        """A shift would bend exp(beta * reward): no objective would be exact."""
+        if self.reward == "energy" and not self.relative and self.b_f > 0:
+            raise ValueError("reward = energy needs relative = true, or b_f = 0")
+        return self
+
+    @model_validator(mode="after")
+    def _stretches_are_squared(self) -> Self:
+        if self.objective in ("subtb", "fl-subtb") and self.penalty != "square":
+            raise ValueError(f"objective {self.objective} weighs squares of its stretches; write penalty = square")
+        return self

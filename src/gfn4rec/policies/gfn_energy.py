@@ -8,7 +8,7 @@ from gfn4rec.policies.gfn import GFN4Rec, GFNConfig
 
 
 class EnergyGFNConfig(GFNConfig):
-    """Settings of the energy GFN4Rec; b_r and b_f are not used."""
+    """Settings of the energy GFN4Rec; b_r is not used, nor b_f while probabilities are relative to uniform ones."""
 
     objective: str = "fl-db"
     reward: Literal["log", "energy"] = "energy"

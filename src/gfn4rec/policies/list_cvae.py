@@ -57,7 +57,8 @@ class ListCVAE(Policy):
         shape = (num_requests, self.config.latent_dim)
         if how.greedy:
             return torch.zeros(shape, device=device)
-        return torch.randn(shape, generator=generator, device=device) * how.temperature
+        noise_BZ = torch.randn(shape, generator=generator, device=device) * how.temperature
+        return noise_BZ if how.greedy_B is None else noise_BZ.masked_fill_(how.greedy_B[:, None], 0.0)
 
     @override
     def plan(

@@ -109,6 +109,8 @@ class Recommender:
         seed: int = 0,
     ) -> Iterator[Answer]:
         """Answers in the order of the queries, computed in batches."""
+        if (showing.greedy or showing.temperature != 1) and any(each.greediness is not None for each in queries):
+            raise UserError("a query with a greediness of its own cannot be shown greedily or at a temperature, too")
         generator = torch_generator(seed, "recommend", self.data.device)
         batch = max(1, _BATCH // num_slates)
         for first in range(0, len(queries), batch):
@@ -145,8 +147,6 @@ class Recommender:
         """Everybody's, or each query's own."""
         if all(query.greediness is None for query in queries):
             return showing.greediness
-        if showing.greedy or showing.temperature != 1:
-            raise UserError("a query with a greediness of its own cannot be shown greedily or at a temperature, too")
         default = showing.greediness or 0.0
         own = [default if query.greediness is None else query.greediness for query in queries]
         return torch.tensor(own, device=self.data.device)[row_B]
@@ -157,6 +157,8 @@ class Recommender:
         """The rewards that a policy with a flow expects of given slates, shown to one user; `tell` hears what could
         not be heeded.
         """
+        if query.candidates is not None or query.greediness is not None:
+            raise UserError("candidates and greediness play no part in a score; leave them out of the query")
         notes: list[str] = []
         request = self._requests([query], [notes])
         for note in notes:
