@@ -307,6 +307,15 @@ def test_trials_of_another_machine_are_found_among_its_summaries(searcher: Searc
     assert len(there.asked) == 3
 
 
+def test_summaries_that_cannot_be_written_are_told_before_any_trial(searcher: Searcher, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    trainer = Trainer(lambda _: 1.0)
+    with pytest.raises(UserError, match="file: cannot be written"):
+        searcher(trainer, summaries=tmp_path / "file")
+    assert not trainer.asked
+    assert not (tmp_path / "out").exists()
+
+
 def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = Trainer(lambda point: point["learning_rate"])
     monkeypatch.setattr(attempt, "execute", trainer)

@@ -73,7 +73,7 @@ def reproduce(
     }
     if tasks:
         world.identity  # noqa: B018 - what is wrong with it is told before anything is written
-    for folder in (out, *([] if lab.summaries is None else [lab.summaries])):
+    for folder in (*([] if lab.summaries is None else [lab.summaries]), out):
         make_directory(folder)
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None

@@ -117,6 +117,8 @@ def search(
     """
     grid, start = _grid_and_start(policy, config)
     out, lab = out.resolve(), lab.resolved()
+    if lab.summaries is not None:
+        make_directory(lab.summaries)  # a place that cannot be is told before any trial
     name = _name(policy, config, lab.world, grid)
     place = Place(storage or _file(out), name)
     is_adaptive = config.strategy == "tpe"
