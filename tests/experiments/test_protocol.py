@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import TypeAlias
 
+import pytest
+
 from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR
 from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
 from gfn4rec.training.config import Kind
@@ -57,11 +59,11 @@ def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
 
 
 def test_what_a_row_says_is_not_changed() -> None:
-    protocol = read_protocol("quick", 1, None, ["b_f=0.25", "objective=db"])
+    protocol = read_protocol("quick", 1, changes=["b_f=0.25", "objective=db"])
     settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings
     assert (settings["b_f"], settings["objective"]) == (0.9, "db")
     assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings["objective"] == "tb"
-    with_tables = read_protocol("quick", 1, None, ["settings.b_r=0.9", "training.learning_rate=0.9"])
+    with_tables = read_protocol("quick", 1, changes=["settings.b_r=0.9", "training.learning_rate=0.9"])
     tuned: ByKind = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
     found = replace(with_tables, tuned=tuned)
     assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings["b_r"] == 0.5
@@ -87,8 +89,18 @@ def test_sweeps_and_studies_have_seeds_of_their_own() -> None:
     assert numbers == {"CF": 5, "b_r = 0.1": 3, "beta 30": 3, FAIR["CF"]: 3}
 
 
+@pytest.mark.parametrize(
+    ("num_seeds", "num_sensitivity_seeds", "numbers"), [(4, None, (4, 4)), (None, 2, (5, 2)), (4, 2, (4, 2))]
+)
+def test_seeds_in_place_of_the_budgets(
+    num_seeds: int | None, num_sensitivity_seeds: int | None, numbers: tuple[int, int]
+) -> None:
+    protocol = read_protocol("paper", num_seeds, num_sensitivity_seeds)
+    assert tuple(len(protocol.jobs(("online", name))) for name in ("CF", "b_r = 0.1")) == numbers
+
+
 def test_changes_go_to_the_models_that_have_them() -> None:
-    protocol = read_protocol("quick", 1, None, ["b_f=0.25", "num_users=16", "encoder.dim=16"])
+    protocol = read_protocol("quick", 1, changes=["b_f=0.25", "num_users=16", "encoder.dim=16"])
     assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_f"] == 0.25
     found = protocol.jobs(("offline", "CF"))[0].settings
     assert "b_f" not in found.policy_settings

@@ -34,6 +34,9 @@ def reproduce_command(
     ] = None,
     budget: Annotated[str, typer.Option(help="quick, or paper: the full protocol.")] = "quick",
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs per model, in place of the budget's.")] = None,
+    sensitivity_seeds: Annotated[
+        int | None, typer.Option(min=1, help="The same for values of b_f, b_r and b_z, and in studies.")
+    ] = None,
     tuned: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings by policy or model, as a search writes them.")
     ] = None,
@@ -69,7 +72,7 @@ def reproduce_command(
     if tuned is not None and trials:
         raise UserError("--tuned and --trials: settings are either known or searched; give one of them")
     needs = needs_of(names)
-    protocol = read_protocol(budget, seeds, tuned, changes or ())
+    protocol = read_protocol(budget, seeds, sensitivity_seeds, tuned, changes or ())
     for need in needs:
         protocol.jobs(need)  # a mistake in a setting is told before any work
     how = open_engine(engine, workers, address)

@@ -88,6 +88,8 @@ class Protocol:
     budget: Budget
     num_seeds: int | None = None
     """In place of the budget's."""
+    num_sensitivity_seeds: int | None = None
+    """In place of those, for what `Budget.num_sensitivity_seeds` is for."""
     tuned: Mapping[Kind, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings by how a model learns and by its name or its policy's, as a search has found them."""
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +100,6 @@ class Protocol:
         """A job for each seed."""
         kind, name = need
         budget, model = self.budget, MODELS[name]
-        seeds = self.num_seeds or (budget.num_seeds if model.role == "compared" else budget.num_sensitivity_seeds)
         # What is fixed comes last: else a row would not be what it says.
         wanted = merge_changes(self.start(need), self._training(kind, model), self.changes, model.fixed)
         changes = {key: value for key, value in wanted.items() if has_setting(kind, model.policy, key)}
@@ -108,8 +109,13 @@ class Protocol:
                 temperatures=(*self.temperatures, *model.low_temperatures) if kind == "online" else (1.0,),
                 num_batches=budget.num_batches,
             )
-            for seed in range(seeds)
+            for seed in range(self._num_seeds(model))
         )
+
+    def _num_seeds(self, model: Model) -> int:
+        if model.role == "compared":
+            return self.num_seeds or self.budget.num_seeds
+        return self.num_sensitivity_seeds or self.num_seeds or self.budget.num_sensitivity_seeds
 
     def start(self, need: Need) -> dict[str, Any]:
         """Settings of a model that a search may change, or has found."""
@@ -141,7 +147,11 @@ def has_setting(kind: Kind, policy: str, key: str) -> bool:
 
 
 def read_protocol(
-    budget: str, num_seeds: int | None = None, tuned: Path | None = None, changes: Sequence[str] = ()
+    budget: str,
+    num_seeds: int | None = None,
+    num_sensitivity_seeds: int | None = None,
+    tuned: Path | None = None,
+    changes: Sequence[str] = (),
 ) -> Protocol:
     """From what a user writes; a change that no model has is a mistake."""
     if budget not in BUDGETS:
@@ -151,4 +161,4 @@ def read_protocol(
     for key, value in named.items():
         if not any(has_setting(kind, policy, key) for kind in KINDS for policy in policies):
             resolve_settings("online", "gfn", changes={key: value})  # tells what is wrong with it
-    return Protocol(BUDGETS[budget], num_seeds, read_tuned(tuned) if tuned else {}, named)
+    return Protocol(BUDGETS[budget], num_seeds, num_sensitivity_seeds, read_tuned(tuned) if tuned else {}, named)
