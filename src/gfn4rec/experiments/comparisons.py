@@ -1,7 +1,7 @@
 """The tables that compare models: the data set, online, offline, ranking, trajectory against detailed balance."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gfn4rec.experiments.findings import LAST_STEPS, SAMPLED, Findings
 from gfn4rec.experiments.outcome import GREEDY
@@ -10,7 +10,10 @@ from gfn4rec.experiments.tables import Column, Row, Table
 from gfn4rec.training.config import Kind
 
 REWARD = Column("reward", "Average reward")
-COLUMNS = {
+RANKING = ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")
+AUTHORS_RULE: Mapping[str, str] = {"ild": "ild_reference", **{metric: f"{metric}_unsorted" for metric in RANKING}}
+"""Metrics that the authors' code does not compute as the paper's equations say, and the same by that code's rule."""
+_OWN = {
     column.key: column
     for column in (
         REWARD,
@@ -23,8 +26,16 @@ COLUMNS = {
         Column("test_r_mrr", "R-MRR (test)", decimals=4),
     )
 }
-RANKING = ("r_ndcg", "r_mrr", "test_r_ndcg", "test_r_mrr")
+COLUMNS = _OWN | {
+    theirs: Column(theirs, f"{_OWN[own].label}, authors' rule", _OWN[own].decimals, "none")
+    for own, theirs in AUTHORS_RULE.items()
+}
+PUBLISHED_AS = {key: key for key in _OWN if key not in AUTHORS_RULE} | {
+    theirs: own for own, theirs in AUTHORS_RULE.items()
+}
+"""The paper's names of the metrics that its figures can be set beside: by the authors' rule, where the rules differ."""
 BASIC = ("reward", "max_reward", "coverage", "ild")
+BASIC_BY_BOTH_RULES = (*BASIC, AUTHORS_RULE["ild"])
 
 
 @dataclass(frozen=True)
@@ -111,77 +122,47 @@ def compare(
         need: Need = (what.kind, line.model)
         values = {metric: findings.values(need, metric, line.way) for metric in metrics}
         of_paper = published.get(line.published or "", {})
-        beside = {metric: of_paper[_base(metric)] for metric in metrics if _base(metric) in of_paper}
+        beside = {metric: of_paper[PUBLISHED_AS[metric]] for metric in metrics if PUBLISHED_AS.get(metric) in of_paper}
         known = {metric: each for metric, each in values.items() if each}
         rows.append(Row(label, known, beside, is_baseline=line.is_baseline))
-    columns = [_column(metric) for metric in metrics]
+    columns = [COLUMNS[metric] for metric in metrics]
     caption = findings.caption(*needs_of(what.kind, what.lines))
     if findings.published is not None and any(row.published for row in rows):
         caption += f" The paper's figures are of its {findings.published.name}."
     return Table(what.name, what.title, caption, columns, rows)
 
 
-def _base(metric: str) -> str:
-    return metric.removesuffix("_unsorted")
-
-
-def _column(metric: str) -> Column:
-    column = COLUMNS[_base(metric)]
-    if metric == _base(metric):
-        return column
-    return Column(metric, f"{column.label}, authors' rule", column.decimals, "none")
-
-
 def online_table(findings: Findings) -> Table:
     """Table 2 of the paper, with this project's own method and the strongest simple rival."""
     beside = findings.published.online if findings.published else {}
-    return compare(findings, Comparison("online", "Online learning", "online", ONLINE_LINES), BASIC, beside)
+    what = Comparison("online", "Online learning", "online", ONLINE_LINES)
+    return compare(findings, what, BASIC_BY_BOTH_RULES, beside)
 
 
 def last_steps_table(findings: Findings) -> Table:
     """Table 2 by the paper's own protocol: means of the last 100 steps, of slates as they are shown while learning."""
     beside = findings.published.online if findings.published else {}
     what = Comparison("last-steps", "The last 100 steps of online learning", "online", LAST_LINES)
-    return compare(findings, what, BASIC, beside)
+    return compare(findings, what, BASIC_BY_BOTH_RULES, beside)
 
 
 def offline_table(findings: Findings) -> Table:
-    """Table 3 of the paper."""
+    """Table 3 of the paper; its ranking metrics are in the next."""
     beside = findings.published.offline if findings.published else {}
-    # The paper's ranking metrics do not use the model's order; only the authors' rule can be set beside them.
-    own = {name: _without(row, ("r_ndcg", "r_mrr")) for name, row in beside.items()}
-    metrics = ("reward", "max_reward", "r_ndcg", "r_mrr", "coverage", "ild")
+    metrics = ("reward", "max_reward", "r_ndcg", "r_mrr", "coverage", "ild", AUTHORS_RULE["ild"])
     what = Comparison("offline", "Offline models in the simulator", "offline", OFFLINE_LINES)
-    return compare(findings, what, metrics, own)
+    return compare(findings, what, metrics, beside)
 
 
 def ranking_table(findings: Findings) -> Table:
     """Table 4 of the paper."""
     beside = findings.published.offline if findings.published else {}
     what = Comparison("ranking", "Ranking metrics, online and test", "offline", OFFLINE_LINES)
-    return _compare_by_both_rules(findings, what, RANKING, beside)
-
-
-def _compare_by_both_rules(
-    findings: Findings, what: Comparison, metrics: Sequence[str], published: Mapping[str, Mapping[str, float]]
-) -> Table:
-    """Ranking by the model's order, and by the authors' rule, which has the paper's figures beside it."""
-    own = {label: _without(row, RANKING) for label, row in published.items()}
-    ours = compare(findings, what, metrics, own)
-    theirs = compare(findings, what, tuple(f"{each}_unsorted" for each in RANKING), published)
-    rows = [
-        replace(one, values={**one.values, **other.values}, published={**one.published, **other.published})
-        for one, other in zip(ours.rows, theirs.rows, strict=True)
-    ]
-    return replace(theirs, columns=[*ours.columns, *theirs.columns], rows=rows)
+    return compare(findings, what, (*RANKING, *(AUTHORS_RULE[metric] for metric in RANKING)), beside)
 
 
 def balance_table(findings: Findings) -> Table:
     """Table 5 of the paper."""
     beside = findings.published.balance if findings.published else {}
     what = Comparison("balance", "Trajectory against detailed balance, offline", "offline", BALANCE_LINES)
-    return _compare_by_both_rules(findings, what, tuple(COLUMNS), beside)
-
-
-def _without(row: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if name not in names}
+    return compare(findings, what, tuple(COLUMNS), beside)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfn4rec.experiments.comparisons import BASIC, COLUMNS
+from gfn4rec.experiments.comparisons import BASIC, BASIC_BY_BOTH_RULES, COLUMNS, PUBLISHED_AS
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import SENSITIVITY
 from gfn4rec.experiments.outcome import Outcome
@@ -76,10 +76,13 @@ def sensitivity_figure(findings: Findings, parameter: str) -> NamedPicture:
     """Tables 6 and 7 of the paper, drawn."""
     values = SENSITIVITY[parameter].values
     needs: list[Need] = [("online", f"{parameter} = {value}") for value in values]
-    metrics = {COLUMNS[metric].label: [findings.values(need, metric) for need in needs] for metric in BASIC}
+    metrics = [metric for metric in BASIC_BY_BOTH_RULES if metric in PUBLISHED_AS]
+    ours = {COLUMNS[metric].label: [findings.values(need, metric) for need in needs] for metric in metrics}
     rows = findings.published.sensitivity.get(parameter, {}) if findings.published else {}
     published = {
-        COLUMNS[metric].label: [(float(value), row[metric]) for value, row in rows.items()] for metric in BASIC if rows
+        COLUMNS[metric].label: [(float(value), row[PUBLISHED_AS[metric]]) for value, row in rows.items()]
+        for metric in metrics
+        if rows
     }
-    picture = plot_sensitivity(parameter, values, metrics, published)
+    picture = plot_sensitivity(parameter, values, ours, published)
     return NamedPicture(f"{parameter}-plot", f"Sensitivity to {parameter}", findings.caption(*needs), picture)

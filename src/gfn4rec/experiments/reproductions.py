@@ -62,7 +62,8 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         "batches of 128 at a constant one, as the paper says. The second table has means of "
         "the last 100 steps of learning, as the paper reports them; the third compares models that show equally many "
         "different items, which the temperature decides. Unless a search has found other slates better, CF "
-        "and PRM show their top K while they learn, as in the paper; the others sample.",
+        "and PRM show their top K while they learn, as in the paper; the others sample. The paper's ILD is that of the "
+        "authors' environment, which counts an item's likeness to itself: a column of its own.",
         needs_ruler=True,
     ),
     "offline": Reproduction(
@@ -70,7 +71,7 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         needs=needs_of("offline", OFFLINE_LINES),
         tables=[comparisons.offline_table],
         words="Table 3 of the paper. It leaves ListCVAE out on the smaller data set; here it is run. Its ranking "
-        "metrics are computed by another rule and stand beside ours in the next table, `ranking`.",
+        "metrics are computed by another rule and stand beside ours in the next table, `ranking`; so is its ILD.",
     ),
     "ranking": Reproduction(
         title="Ranking metrics",

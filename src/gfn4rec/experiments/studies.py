@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gfn4rec.evaluation.scores import rank_correlation
-from gfn4rec.experiments.comparisons import BASIC, COLUMNS, ONLINE_MODELS, Comparison, Line, compare
+from gfn4rec.experiments.comparisons import BASIC_BY_BOTH_RULES, COLUMNS, ONLINE_MODELS, Comparison, Line, compare
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import SENSITIVITY
 from gfn4rec.experiments.protocol import Need
@@ -26,7 +26,7 @@ def sensitivity_table(findings: Findings, parameter: str) -> Table:
     """Tables 6 and 7 of the paper; of b_z it says in words only that 1 suffices."""
     beside = findings.published.sensitivity.get(parameter, {}) if findings.published else {}
     what = Comparison(parameter, f"Sensitivity to {parameter}", "online", sensitivity_lines(parameter))
-    return compare(findings, what, BASIC, beside)
+    return compare(findings, what, BASIC_BY_BOTH_RULES, beside)
 
 
 def time_table(findings: Findings) -> Table:
