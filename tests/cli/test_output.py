@@ -1,8 +1,10 @@
 """What commands print."""
 
+import time
+
 import pytest
 
-from gfn4rec.cli.output import out, table
+from gfn4rec.cli.output import Pace, out, table, time_left
 
 
 def test_a_wide_table_is_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,3 +28,29 @@ def test_on_a_narrow_terminal_no_figure_is_cut(
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert sum(character in "123456789" for line in printed.splitlines()[1:] for character in line) == 8 * 9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, ""),
+        (99.4, ", about 99 s left"),
+        (150.0, ", about 2 min left"),
+        (5900.0, ", about 98 min left"),
+        (9000.0, ", about 2.5 hours left"),
+    ],
+)
+def test_time_left(seconds: float | None, words: str) -> None:
+    assert time_left(seconds) == words
+
+
+def test_what_was_known_before_says_nothing_about_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    pace = Pace()
+    assert pace.seconds_left(40, 100) is None
+    now += 30
+    assert pace.seconds_left(40, 100) is None
+    assert pace.seconds_left(50, 100) == 150.0
+    now += 30
+    assert pace.seconds_left(100, 100) == 0.0

@@ -28,6 +28,7 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     assert [line.partition(", best")[0] for line in result.err.splitlines()] == [
         f"gfn4rec: cf: {done} of 2 trials" for done in (1, 2)
     ]
+    assert result.err.endswith(", about 0 s left\n")
     for word in ("cf, 2 trials", "reward", "learning_rate", "done", f"are in {tmp_path / 'out' / 'tuned.toml'}"):
         assert word in result.out
     assert len(list((tmp_path / "out" / "runs").glob("*/outcome.json"))) == 2

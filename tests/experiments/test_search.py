@@ -328,8 +328,9 @@ def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch:
     assert read_tuned(tmp_path / "out" / "tuned.toml")["online"] == {
         best.policy: {"warmup_steps": 0, **best.changes} for best in found
     }
-    assert told[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 300, 300)
-    assert [done for _, done, _ in told] == [0, 100, 100, 200, 200, 300] * 3
+    assert told[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 900, 900)
+    one = (0, 100, 100, 200, 200, 300)
+    assert [done for _, done, _ in told] == [300 * index + done for index in range(3) for done in one]
 
     search_all(["list-cvae"], *where)
     assert list(read_tuned(tmp_path / "out" / "tuned.toml")["online"]) == ["cf", "boltzmann-cf", "gfn", "list-cvae"]

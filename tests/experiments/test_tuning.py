@@ -65,13 +65,16 @@ def test_variants_have_what_was_found_for_what_they_are_variants_of(
         return Best(policy, {"learning_rate": 0.5}, 1.0, ())
 
     monkeypatch.setattr(tuning, "search", search)
-    told: list[str] = []
+    told: list[tuple[str, int, int]] = []
     before = Protocol(BUDGETS["quick"], tuned={"offline": {"cf": {"learning_rate": 0.3}}})
     protocol = tuning.tune(
-        before, needs_of(["b_f", "ablations"]), 7, Lab(world, engine), tmp_path, lambda title, *_: told.append(title)
+        before, needs_of(["b_f", "ablations"]), 7, Lab(world, engine), tmp_path, lambda *parts: told.append(parts)
     )
     assert searched == ["gfn", "gfn-energy"]
-    assert told == ["GFN4Rec, online: 1 of 7 trials", "Energy flow, same terms, online: 1 of 7 trials"]
+    assert told == [
+        ("GFN4Rec, online: 1 of 7 trials", 100, 1400),
+        ("Energy flow, same terms, online: 1 of 7 trials", 800, 1400),
+    ]
     for name in ("b_f = 0.3", "no exploration"):
         assert protocol.jobs(("online", name))[0].settings.training["learning_rate"] == 0.5
     assert protocol.jobs(("offline", "CF"))[0].settings.training["learning_rate"] == 0.3  # what was known stays

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +44,30 @@ def print_error(message: str) -> int:
 def tell(note: str) -> None:
     """A note on standard error; the work goes on."""
     typer.echo(f"gfn4rec: {note}", err=True)
+
+
+def time_left(seconds: float | None) -> str:
+    """As words to go on with; none if it cannot be guessed."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f", about {seconds:.0f} s left"
+    return f", about {seconds / 60:.0f} min left" if seconds < 6000 else f", about {seconds / 3600:.1f} hours left"
+
+
+class Pace:
+    """Guesses the time left from what was done since the first look: what was known before took no time."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+
+    def seconds_left(self, done: int, total: int) -> float | None:
+        """None before there is anything to guess from."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now, done
+        start, before = self._first
+        return (now - start) * (total - done) / (done - before) if done > before else None
 
 
 class Work:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
-from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, time_left, working
 from gfn4rec.cli.search import SummariesOption, search_progress
 from gfn4rec.cli.train import INTERRUPTED
 from gfn4rec.errors import UserError
@@ -111,21 +111,14 @@ def _watch(work: "Work") -> "Watch":
     """A moving line on a terminal, and a line per finished run anywhere."""
 
     def watch(progress: "Progress") -> None:
-        left = "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
-        count = f"{progress.num_done} of {progress.num_tasks} done"
-        work.advance(f"{count}{left}: {'; '.join(progress.running)}", progress.num_done, progress.num_tasks)
+        count = f"{progress.num_done} of {progress.num_tasks} done{time_left(progress.seconds_left)}"
+        work.advance(f"{count}: {'; '.join(progress.running)}", progress.num_done, progress.num_tasks)
         if not progress.num_done and not progress.running:
             tell(f"{progress.num_known} runs are known, {progress.num_tasks} are to be made")
         elif progress.ended is not None:
-            tell(f"{count}{left}; {progress.ended}")
+            tell(f"{count}; {progress.ended}")
 
     return watch
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 
 def _print(made: "Table") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
-from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.output import JsonOption, Pace, out, print_json, table, tell, time_left, working
 from gfn4rec.cli.train import INTERRUPTED, SetOption
 from gfn4rec.errors import UserError
 
@@ -86,12 +86,13 @@ def search_command(
 
 def search_progress(work: "Work") -> "Progress":
     """A moving line on a terminal, and a line per finished trial anywhere."""
-    told: set[str] = set()
+    told, pace = set[str](), Pace()
 
     def report(title: str, done: int, total: int) -> None:
-        work.advance(title, done, total)
+        line = title + time_left(pace.seconds_left(done, total))
+        work.advance(line, done, total)
         if done and title not in told:
-            tell(title)
+            tell(line)
         told.add(title)
 
     return report

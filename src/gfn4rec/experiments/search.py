@@ -91,15 +91,20 @@ def search_all(
     for policy in policies:  # a mistake in the last is told before the first is searched
         check_search(policy, config)
     found = []
-    for policy in policies:
-
-        def progress(title: str, done: int, total: int, policy: str = policy) -> None:
-            report(f"{policy}: {title}", done, total)
-
-        found.append(search(policy, config, lab, out, storage, progress))
+    for index, policy in enumerate(policies):
+        found.append(search(policy, config, lab, out, storage, one_of(report, policy, index, len(policies))))
         tuned.setdefault(config.kind, {})[policy] = {**config.start, **config.changes, **found[-1].changes}
         write_tuned(path, tuned)
     return found
+
+
+def one_of(report: Progress, name: str, index: int, num_searches: int) -> Progress:
+    """Tells of one search as a part of several."""
+
+    def progress(title: str, done: int, total: int) -> None:
+        report(f"{name}: {title}", index * total + done, num_searches * total)
+
+    return progress
 
 
 def search(

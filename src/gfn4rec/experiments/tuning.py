@@ -9,10 +9,10 @@ from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.models import MODELS, base_of
 from gfn4rec.experiments.protocol import Need, Protocol, has_setting
 from gfn4rec.experiments.published import published_for
-from gfn4rec.experiments.search import Progress, SearchConfig, check_search, search
+from gfn4rec.experiments.search import Progress, SearchConfig, check_search, one_of, search
 from gfn4rec.experiments.tuned import TUNED, write_tuned
 from gfn4rec.experiments.world import World
-from gfn4rec.training.config import KINDS, Kind, merge_changes
+from gfn4rec.training.config import KINDS, merge_changes
 
 
 def tune(
@@ -32,11 +32,8 @@ def tune(
     for (_, name), config in configs.items():
         check_search(MODELS[name].policy, config)
     found = {kind: dict(protocol.tuned.get(kind, {})) for kind in KINDS}
-    for (kind, name), config in configs.items():
-
-        def progress(title: str, done: int, total: int, name: str = name, kind: Kind = kind) -> None:
-            report(f"{name}, {kind}: {title}", done, total)
-
+    for index, ((kind, name), config) in enumerate(configs.items()):
+        progress = one_of(report, f"{name}, {kind}", index, len(configs))
         best = search(MODELS[name].policy, config, lab, out, report=progress)
         found[kind][name] = dict(best.changes)
         write_tuned(out / TUNED, found)
