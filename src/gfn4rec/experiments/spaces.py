@@ -16,7 +16,8 @@ _TOP_K_OR_SAMPLED: Final[Grid] = {"temperature": (0.0, 0.1, 1.0)}
 _RATES: Final[Grid] = {"learning_rate": (1e-3, 1e-4, 1e-5)}
 _DECAYS: Final[Grid] = {"weight_decay": (1e-4, 1e-5, 0.0)}
 
-_OFFSETS: Final[Grid] = {"b_r": (0.1, 0.3, 1.0, 1.5), "b_f": (0.1, 0.5, 1.0, 1.5, 2.0), "b_z": (0.1, 0.5, 1.0, 1.5)}
+_OFFSETS: Final[Grid] = {"b_f": (0.1, 0.5, 1.0, 1.5, 2.0), "b_r": (0.1, 0.3, 1.0, 1.5), "b_z": (0.1, 0.5, 1.0, 1.5)}
+"""In the paper's order: b_f first, beside a fixed b_r."""
 
 LARGE_BATCH_RATES: Final = (3e-3, 2e-3, 1e-3, 5e-4)
 """Learning rates that suit a learning batch of 512."""
