@@ -1,5 +1,6 @@
 """Figures of all models, to be written in by a test."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from gfn4rec.experiments.findings import Findings
@@ -21,6 +22,7 @@ class Book:
         self.sampled: dict[Need, dict[str, float]] = {}
         self.test: dict[Need, dict[str, float]] = {}
         self.curve: dict[Need, list[tuple[dict[str, float], dict[str, float]]]] = {}
+        self.steps: dict[Need, Sequence[int]] = {}  # of the looks
         self.seconds: dict[Need, float] = {}
         self.ruler: list[dict[str, Any]] = []
         self.by_seed: dict[Need, list[dict[str, float]]] = {}
@@ -58,6 +60,6 @@ class Book:
             test={"r_ndcg": 0.3, "r_mrr": 0.03} | self.test.get(need, {}) if self.has_test else None,
             curve=tuple(
                 CurvePoint(step=number, greedy=base | one, sampled=base | other)
-                for number, (one, other) in enumerate(looks)
+                for number, (one, other) in zip(self.steps.get(need, range(len(looks))), looks, strict=True)
             ),
         )

@@ -275,7 +275,12 @@ def test_values_of_ones_own_from_a_start_of_ones_own(searcher: Searcher) -> None
     assert [each["learning_rate"] for each in trainer.asked] == [0.2, 0.1, 0.3, 0.3]
     assert [each["b_r"] for each in trainer.asked] == [0.3] * 4
     assert best.changes["b_z"] == 0.5
-    assert [each["b_f"] for each in trainer.asked] == [1.5, 1.5, 1.5, 0.1]  # what comes second, once the first is decided
+    assert [each["b_f"] for each in trainer.asked] == [
+        1.5,
+        1.5,
+        1.5,
+        0.1,
+    ]  # what comes second, once the first is decided
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import csv
 import html
 import io
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -60,7 +61,6 @@ def test_latex_of_a_small_table() -> None:
 
 def test_csv_of_a_small_table() -> None:
     assert to_csv(SMALL) == (
-        "# Small & neat. 100% of it.\n"
         "row,column,mean,standard deviation,seeds,published,difference,difference in percent,p,text\n"
         "A_1,reward,2,1.41421,2,1.6,0.4,25,,\n"
         "A_1,verdict,,,0,,,,,a < b\n"
@@ -126,7 +126,7 @@ def test_a_star_needs_five_seeds_and_the_strongest_baseline() -> None:
     weak = [0.5, 0.6, 0.4, 0.5, 0.5]
     near = [1.01, 1.09, 0.92, 1.03, 0.95]
     cells = judged(REWARD, weak=(True, weak), strong=(True, SEEDS), ours=(False, MORE), near=(False, near))
-    assert [cell.is_significant for cell in cells.values()] == [False, False, True, False]
+    assert [cell.mark for cell in cells.values()] == ["", "", "*", ""]
     assert cells["near"].p is not None  # compared with the strong one: against the weak one it would have a star
     assert cells["weak"].p is None
     four = judged(REWARD, strong=(True, SEEDS[:4]), ours=(False, MORE[:4]))
@@ -143,9 +143,37 @@ def test_the_star_in_each_format() -> None:
     assert r"| ours | **1.30 ± 0.08**\* |" in to_markdown(table)
     assert r"ours & \textbf{1.30 $\pm$ 0.08}$^{*}$ \\" in to_latex(table)
     assert "<strong>1.30 ± 0.08</strong><sup>*</sup>" in to_html(table)
-    (line,) = [line for line in csv.DictReader(io.StringIO(to_csv(table).split("\n", 1)[1])) if line["row"] == "ours"]
+    (line,) = [line for line in csv.DictReader(io.StringIO(to_csv(table))) if line["row"] == "ours"]
     assert float(line["p"]) < 0.001
-    assert "*: differs from it, p < 0.05 in a paired t-test." in legend(table)
+    assert legend(table).endswith("; *: better than it, p < 0.05 in a paired t-test.")
+
+
+@pytest.mark.parametrize(("is_better", "strong", "ours"), [("higher", MORE, SEEDS), ("lower", SEEDS, MORE)])
+def test_the_dagger_of_what_is_worse(
+    is_better: Literal["higher", "lower"], strong: list[float], ours: list[float]
+) -> None:
+    rows = [Row("strong", {"reward": strong}), Row("ours", {"reward": ours}, is_baseline=False)]
+    table = Table("t", "T", "", [replace(REWARD, is_better=is_better)], rows)
+    written = f"{sum(ours) / 5:.2f} ± 0.08"
+    assert f"| ours | {written}† |" in to_markdown(table)
+    assert r"$^{\dag{}}$ \\" in to_latex(table)
+    assert f"{written}<sup>†</sup>" in to_html(table)
+    assert legend(table).endswith("strongest baseline; †: worse than it, p < 0.05 in a paired t-test.")
+
+
+def test_where_a_baseline_is_missing_none_is_called_the_strongest() -> None:
+    weak = Row("weak", {"reward": [0.5, 0.6, 0.4, 0.5, 0.5]})
+    ours = Row("ours", {"reward": MORE}, is_baseline=False)
+    elsewhere, words = Row("elsewhere", {"other": SEEDS}), Row("words", texts={"reward": "many"})
+    for rows, is_told in (((weak, ours, words), True), ((weak, ours, words, elsewhere), False)):
+        (of_weak,), (of_ours,), *_ = (cells for _, cells in judge(Table("t", "T", "", [REWARD], rows)))
+        assert (of_weak.is_strongest, of_ours.p is not None) == (is_told, is_told)
+        assert of_ours.is_best
+
+
+def test_long_labels_are_broken_in_latex() -> None:
+    table = Table("t", "T", "", [REWARD], [Row("word " * 9, {"reward": [1.0]})])
+    assert r"\begin{tabular}{p{0.4\textwidth}r}" in to_latex(table)
 
 
 def test_best_and_strongest_is_both() -> None:

@@ -1,6 +1,6 @@
 """The paper's claims, each held against what was found here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -21,7 +21,8 @@ MORE = 2.0  # times as much is "more"
 FLAT = 0.05  # of the best reward is how little a setting may matter to be called unimportant
 LIMIT = f"{FLAT:.0%} at most are held to be none"
 CONVERGED = 0.01  # of the reward is how little the last fifth of the steps may still change
-RISEN = 0.95  # of the final reward is where a rise is held to be over
+RISEN = 0.95  # of the lower of two final rewards is where a rise is held to be over
+SMALLEST = 1e-9  # reward that something may be a share of
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,12 @@ def _gains(findings: Findings) -> tuple[str, list[float]]:
     """The best baseline, and what GFN4Rec earns more than it, as a share, seed by seed."""
     name, theirs = _best_baseline(findings)
     ours = findings.values(_online("GFN4Rec"), "reward")
-    return name, [one / other - 1 for one, other in zip(ours, theirs, strict=True)]
+    return name, [_more(one, other) for one, other in zip(ours, theirs, strict=True)]
+
+
+def _more(one: float, other: float) -> float:
+    """As a share of the other; rewards may be negative, or none."""
+    return (one - other) / max(abs(other), SMALLEST)
 
 
 def _spread(gains: Sequence[float]) -> str:
@@ -91,7 +97,8 @@ def best_in_reward(findings: Findings) -> Claim:
     return Claim(
         "GFN4Rec is best in average reward online",
         _verdict_by_seed(gains),
-        f"{ours:.3f}, {_spread(gains)} against {name}, the best baseline; held to be so if above it with every seed",
+        f"{ours:.3f}, {_spread(gains)} against {name}, the best of the paper's baselines; held to be so if above "
+        "it with every seed",
     )
 
 
@@ -120,10 +127,10 @@ def list_cvae_is_diverse(findings: Findings) -> Claim:
         "ListCVAE is diverse but low in reward",
         _verdict(
             covered > max(findings.mean(need, "coverage") for need in others),
-            reward < min(findings.mean(need, "reward") for need in others),
+            reward < SAME_REWARD * min(findings.mean(need, "reward") for need in others),
         ),
         f"ListCVAE {reward:.3f} @ {covered:.1f}; reward {_list(findings, others, 'reward')}; "
-        f"coverage {_list(findings, others, 'coverage', 1)}",
+        f"coverage {_list(findings, others, 'coverage', 1)}; below {SAME_REWARD:.0%} of the lower reward is low",
     )
 
 
@@ -172,7 +179,7 @@ def ten_percent(findings: Findings) -> Claim:
         figures += f"; the paper's own table has {of_paper:+.1%}"
     return Claim(
         "GFN4Rec earns 10 % more than the best baseline",
-        *_claimed_of_kuairand(findings, _verdict(mean(gains) > 0, mean(gains) >= 0.1), figures),
+        *_claimed_of_kuairand(findings, _verdict(min(gains) > 0, mean(gains) >= 0.1), figures),
     )
 
 
@@ -201,27 +208,31 @@ def _sweep(findings: Findings, parameter: str) -> tuple[dict[float, float], str]
 def normaliser_of_one(findings: Findings) -> Claim:
     """Section A.2."""
     rewards, told = _sweep(findings, "b_z")
-    behind = 1 - rewards[1.0] / max(rewards.values())
+    behind = -_more(rewards[1.0], max(rewards.values()))
     return Claim("b_z = 1 suffices", _verdict(behind <= FLAT), f"{told}; 1 is {behind:.1%} behind the best, {LIMIT}")
 
 
 def flat_in_shift(findings: Findings) -> Claim:
     """Section A.2."""
     rewards, told = _sweep(findings, "b_f")
-    spread = 1 - min(rewards.values()) / max(rewards.values())
-    return Claim("The reward is flat in b_f", _verdict(spread <= FLAT), f"{told}; spread {spread:.1%}, {LIMIT}")
+    spread = -_more(min(rewards.values()), max(rewards.values()))
+    return Claim(
+        "The reward is flat in b_f (the paper says it of KR1K, and doubts that it is so everywhere)",
+        _verdict(spread <= FLAT),
+        f"{told}; spread {spread:.1%}, {LIMIT}",
+    )
 
 
-def _mean_curve(findings: Findings, need: Need, way: Literal["greedy", "sampled"], metric: str) -> list[float]:
-    curves = [[getattr(point, way)[metric] for point in outcome.curve] for outcome in findings.outcomes[need]]
-    return [sum(values) / len(values) for values in zip(*curves, strict=True)]
+def _mean_curve(findings: Findings, need: Need, way: Literal["greedy", "sampled"], metric: str) -> dict[int, float]:
+    """By step."""
+    outcomes = findings.outcomes[need]
+    curves = [[getattr(point, way)[metric] for point in outcome.curve] for outcome in outcomes]
+    return {look.step: mean(values) for look, values in zip(outcomes[0].curve, zip(*curves, strict=True), strict=True)}
 
 
-def _step_of_rise(findings: Findings, need: Need, way: Literal["greedy", "sampled"]) -> int:
-    """Of the first look that has almost the final reward."""
-    curve = _mean_curve(findings, need, way, "reward")
-    looks = findings.outcomes[need][0].curve
-    return next(look.step for look, reward in zip(looks, curve, strict=True) if reward >= RISEN * curve[-1])
+def _first_at(curve: Mapping[int, float], level: float) -> int:
+    """The step of the first look that has a reward, or of the last one."""
+    return next((step for step, reward in curve.items() if reward >= level), max(curve))
 
 
 def greedy_rises_faster(findings: Findings) -> Claim:
@@ -229,13 +240,19 @@ def greedy_rises_faster(findings: Findings) -> Claim:
     conditions, figures = [], []
     for model in ("GFN4Rec", "GFN4Rec (DB)"):
         need = _online(model)
-        steps = [_step_of_rise(findings, need, way) for way in WAYS]
-        covered = [_mean_curve(findings, need, way, "coverage") for way in WAYS]
-        left = [curve[-1] / curve[0] for curve in covered]
-        conditions += [steps[0] < steps[1], left[0] < min(1.0, left[1])]
+        rewards, covered = (
+            [_mean_curve(findings, need, way, metric) for way in WAYS] for metric in ("reward", "coverage")
+        )
+        first, last = min(rewards[0]), max(rewards[0])
+        level = RISEN * min(curve[last] for curve in rewards)
+        steps = [_first_at(curve, level) for curve in rewards]
+        left = [curve[last] / curve[first] for curve in covered]
+        if max(steps) > first:  # else both rose before anybody looked
+            conditions.append(steps[0] < steps[1])
+        conditions.append(left[0] < min(1 - FLAT, left[1]))
         figures.append(
-            f"{model}: {RISEN:.0%} of the final reward after {steps[0]:,} steps greedy and {steps[1]:,} sampled; "
-            f"{left[0]:.0%} and {left[1]:.0%} of the first look's coverage in the end"
+            f"{model}: reward {level:.3f} after {steps[0]:,} steps greedy and {steps[1]:,} sampled; in the end "
+            f"{left[0]:.0%} and {left[1]:.0%} of the coverage at the first look, after {first:,} steps"
         )
     return Claim(
         "Greedy reward rises faster, and the coverage of Explore falls slower",
@@ -260,26 +277,34 @@ def maximum_is_unstable(findings: Findings) -> Claim:
     stands = mean([mean(curve) for curve in late["max_reward"]])
     return Claim(
         statement,
-        _verdict(maximum > average),
+        _verdict(maximum >= MORE * average),
         f"in the second half it moves by {maximum:.2%} from look to look, the average reward by {average:.2%}; "
-        f"it stands at {stands:.2f}, and cannot be above {findings.world.data.reward_range[1]:g}",
+        f"it stands at {stands:.2f}, and cannot be above {findings.world.data.reward_range[1]:g}; "
+        f"{MORE:g} times as much is unstable",
     )
 
 
 def converges(findings: Findings) -> Claim:
     """Section 4.1.2."""
     models = (*BASELINES, "GFN4Rec")
-    curves = {model: _mean_curve(findings, _online(model), "greedy", "reward") for model in models}
+    curves = {model: _mean_curve(findings, _online(model), "greedy", "expected_reward") for model in models}
     steps = findings.outcomes[_online(models[0])][0].job.settings.training["num_steps"]
-    statement = f"Models have converged near 5,000 steps (here after {steps:,})"
-    if any(len(curve) < 3 for curve in curves.values()):
-        return Claim(statement, "not judged", "too few looks")
-    changes = {model: curve[-1] / curve[len(curve) * 4 // 5 - 1] - 1 for model, curve in curves.items()}
+    statement = f"Most models have converged near 5,000 steps (here after {steps:,})"
+    changes = {}
+    for model, curve in curves.items():
+        before, late = (
+            [reward for step, reward in curve.items() if from_share < step / steps <= to_share]
+            for from_share, to_share in ((0.6, 0.8), (0.8, 1.0))
+        )
+        if not before or not late:
+            return Claim(statement, "not judged", "too few looks")
+        changes[model] = _more(mean(late), mean(before))
     told = ", ".join(f"{model} {each:+.1%}" for model, each in changes.items())
+    done = [abs(each) <= CONVERGED for each in changes.values()]
     return Claim(
         statement,
-        _verdict(*(abs(each) <= CONVERGED for each in changes.values())),
-        f"change of the greedy reward in the last fifth: {told}; {CONVERGED:.0%} is none",
+        _verdict(any(done), sum(done) > len(done) / 2),
+        f"change of the greedy expected reward from the fourth fifth to the last: {told}; {CONVERGED:.0%} is none",
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfn4rec.experiments.comparisons import BASIC, BASIC_BY_BOTH_RULES, COLUMNS, PUBLISHED_AS
+from gfn4rec.experiments.comparisons import BASIC, BASIC_BY_BOTH_RULES, COLUMNS, ONLINE_MODELS, PUBLISHED_AS
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import SENSITIVITY
 from gfn4rec.experiments.outcome import Outcome
@@ -12,7 +12,6 @@ from gfn4rec.experiments.plots import Curve, Point, plot_curves, plot_frontier, 
 from gfn4rec.experiments.protocol import Need
 
 CURVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)")
-FRONTIER_MODELS = ("CF", "ListCVAE", "PRM", "GFN4Rec", "Boltzmann CF", "Energy flow")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def _curve(outcome: Outcome, way: str) -> Curve:
 
 def frontier_figure(findings: Findings) -> NamedPicture:
     """The models of the online table."""
-    return draw_frontier(findings, {model: model for model in FRONTIER_MODELS}, "frontier", "Reward against coverage")
+    return draw_frontier(findings, {model: model for model in ONLINE_MODELS}, "frontier", "Reward against coverage")
 
 
 def draw_frontier(findings: Findings, models: Mapping[str, str], name: str, title: str) -> NamedPicture:

@@ -7,6 +7,7 @@ from typing import Any
 from gfn4rec.experiments.outcome import GREEDY, Outcome
 from gfn4rec.experiments.protocol import Need, Protocol
 from gfn4rec.experiments.published import Published
+from gfn4rec.experiments.statistics import mean
 from gfn4rec.experiments.world import World
 
 SAMPLED = "T=1"
@@ -24,14 +25,17 @@ class Findings:
     published: Published | None
 
     def values(self, need: Need, metric: str, way: str = GREEDY) -> tuple[float, ...]:
-        """A metric, one value per seed; `test_` and `_unsorted` ones are of the log and of the authors' rule."""
+        """A metric, one value per seed; `test_` and `_unsorted` ones are of the log and of the authors' rule.
+
+        Empty unless all seeds have it: values are paired by their places.
+        """
         found = [value_of(outcome, metric, way) for outcome in self.outcomes[need]]
-        return tuple(value for value in found if value is not None)
+        measured = tuple(value for value in found if value is not None)
+        return measured if len(measured) == len(found) else ()
 
     def mean(self, need: Need, metric: str, way: str = GREEDY) -> float:
         """The mean over seeds."""
-        values = self.values(need, metric, way)
-        return sum(values) / len(values)
+        return mean(self.values(need, metric, way))
 
     def caption(self, *needs: Need) -> str:
         """Where, how long, how often; and the notice of the budget."""

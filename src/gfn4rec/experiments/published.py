@@ -17,6 +17,8 @@ class Published(StrictConfig):
 
     name: str
     data_sets: tuple[str, ...]
+    alike: tuple[str, ...] = ()
+    """Data sets of the same kind: settings are taken from it and its claims judged there, but no figures compared."""
     summary: dict[str, float]
     reward_range: str
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -37,4 +39,9 @@ def published() -> tuple[Published, ...]:
 
 def published_for(data_set: str) -> Published | None:
     """What is to be shown beside a data set, if anything."""
-    return next((each for each in published() if data_set in each.data_sets), None)
+    for each in published():
+        if data_set in each.data_sets:
+            return each
+        if data_set in each.alike:
+            return Published(**each.model_dump(include={"name", "data_sets", "summary", "reward_range", "settings"}))
+    return None

@@ -172,15 +172,16 @@ def _slates(findings: Findings) -> list[Section]:
 
 
 def disagreement(table: Table) -> str | None:
-    """A sentence on the figures that are far from the published ones."""
-    far = [
-        f"{row.label}, {cell.column.label.lower()} {cell.relative_difference:+.0%}"
+    """A sentence on the figures that are far from the published ones; None if there are none to compare."""
+    differences = {
+        f"{row.label}, {cell.column.label.lower()}": cell.relative_difference
         for row, cells in judge(table)
         for cell in cells
-        if cell.relative_difference is not None and abs(cell.relative_difference) > NOTABLE
-    ]
-    if not any(row.published for row in table.rows):
+        if cell.relative_difference is not None
+    }
+    if not differences:
         return None
+    far = [f"{name} {each:+.0%}" for name, each in differences.items() if abs(each) > NOTABLE]
     if not far:
         return f"All figures are within {NOTABLE:.0%} of the paper's."
     return f"More than {NOTABLE:.0%} from the paper's: {'; '.join(far)}."

@@ -45,7 +45,7 @@ def time_table(findings: Findings) -> Table:
         Column("seconds", f"Seconds for {PAPER_STEPS:,} steps", 0, "lower"),
     ]
     caption = findings.caption(*(("online", model) for model in ONLINE_MODELS))
-    note = "While other runs may have shared the machine; the paper's figures are of a GPU."
+    note = "On the machines that made the runs, which others may have shared; the paper's figures are of a GPU."
     return Table("time", "Running time", f"{caption} {note}", columns, rows)
 
 
@@ -61,8 +61,11 @@ def transfer_table(findings: Findings) -> Table:
             for kind, table in (("online", of_paper.online), ("offline", of_paper.offline)):
                 if model in table:
                     beside[kind] = table[model]["reward"]
-        gain = [100 * (one / other - 1) for one, other in zip(online, offline, strict=True)]
-        rows.append(Row(model, {"offline": offline, "online": online, "gain": gain}, beside))
+        values = {"offline": offline, "online": online}
+        gain = [100 * (one - other) / abs(other) for one, other in zip(online, offline, strict=True) if other]
+        if len(gain) == len(offline):
+            values["gain"] = tuple(gain)
+        rows.append(Row(model, values, beside))
     columns = [
         Column("offline", "Learned offline"),
         Column("online", "Learned online"),
@@ -92,8 +95,8 @@ def feasibility_table(findings: Findings) -> Table:
     ]
     note = (
         "Rank correlation over all offline models, each by its mean over seeds, between metrics on logged slates and "
-        "in the simulator. By the authors' rule no ranking metric uses the model's order, so the paper's claim of "
-        "consistency rests on figures that hardly depend on the model."
+        "in the simulator. By the authors' rule no ranking metric uses the model's order: on the log it hardly depends "
+        "on the model, in the simulator it follows the average reward. The paper's claim of consistency rests on these."
     )
     return Table("feasibility", "Feasibility of the simulator", f"{note} {findings.caption(*needs)}", columns, rows)
 

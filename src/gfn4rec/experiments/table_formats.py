@@ -23,7 +23,7 @@ _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_|[]"} | {"&": "&a
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"<": "$<$", ">": "$>$", "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--"}  # noqa: RUF001
+    | {"<": "$<$", ">": "$>$", "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--", "†": r"\dag{}"}  # noqa: RUF001
 )
 
 
@@ -47,16 +47,16 @@ def to_latex(table: Table) -> str:
     head = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\label{{tab:{table.name}}}"]
     headings = " & ".join(["", *(column.heading.translate(_LATEX) for column in table.columns)])
     places = "".join(_latex_place(table, column) for column in table.columns)
-    body = [rf"\begin{{tabular}}{{l{places}}}", r"\hline", rf"{headings} \\".strip(), r"\hline"]
+    labels = _latex_words([row.label for row in table.rows])
+    body = [rf"\begin{{tabular}}{{{labels}{places}}}", r"\hline", rf"{headings} \\".strip(), r"\hline"]
     for row, cells in judge(table):
         body.append(" & ".join([row.label.translate(_LATEX), *map(_latex_cell, cells)]) + r" \\")
     return "\n".join([*head, *body, r"\hline", r"\end{tabular}", r"\end{table}"]) + "\n"
 
 
 def to_csv(table: Table) -> str:
-    """One line for each row and column that says something, after the caption as a comment."""
+    """One line for each row and column that says something."""
     buffer = io.StringIO()
-    buffer.write(f"# {' '.join(f'{table.title}. {table.caption}'.split())}\n")
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(CSV_HEADER)
     for row, cells in judge(table):
@@ -96,16 +96,16 @@ def _markdown_cell(cell: Cell) -> str:
     figure = cell.figure.translate(_MARKDOWN)
     figure = f"**{figure}**" if cell.is_best else figure
     figure = f"<u>{figure}</u>" if cell.is_strongest else figure
-    star = r"\*" if cell.is_significant else ""
-    return figure + star + (f"<br><sub>{cell.paper}</sub>" if cell.paper else "")
+    mark = cell.mark.translate(_MARKDOWN)
+    return figure + mark + (f"<br><sub>{cell.paper}</sub>" if cell.paper else "")
 
 
 def _latex_cell(cell: Cell) -> str:
     figure = cell.figure.translate(_LATEX)
     figure = rf"\textbf{{{figure}}}" if cell.is_best else figure
     figure = rf"\underline{{{figure}}}" if cell.is_strongest else figure
-    star = "$^{*}$" if cell.is_significant else ""
-    return figure + star + (rf" {{\footnotesize {cell.paper.translate(_LATEX)}}}" if cell.paper else "")
+    mark = f"$^{{{cell.mark.translate(_LATEX)}}}$" if cell.mark else ""
+    return figure + mark + (rf" {{\footnotesize {cell.paper.translate(_LATEX)}}}" if cell.paper else "")
 
 
 def _kind(table: Table, column: Column) -> str:
@@ -116,17 +116,21 @@ def _kind(table: Table, column: Column) -> str:
 
 def _latex_place(table: Table, column: Column) -> str:
     """Figures stand right, words left, sentences in a box that breaks them."""
-    longest = max(len(row.texts.get(column.key, "")) for row in table.rows)
-    return r"p{0.4\textwidth}" if longest > _SENTENCE else "l" if _kind(table, column) == "word" else "r"
+    words = _latex_words([row.texts.get(column.key, "") for row in table.rows])
+    return "r" if words == "l" and _kind(table, column) == "figure" else words
+
+
+def _latex_words(texts: Sequence[str]) -> str:
+    return r"p{0.4\textwidth}" if max(map(len, texts), default=0) > _SENTENCE else "l"
 
 
 def _html_cell(table: Table, cell: Cell) -> str:
     figure = html.escape(cell.figure)
     figure = f"<strong>{figure}</strong>" if cell.is_best else figure
     figure = f"<u>{figure}</u>" if cell.is_strongest else figure
-    star = "<sup>*</sup>" if cell.is_significant else ""
+    mark = f"<sup>{cell.mark}</sup>" if cell.mark else ""
     paper = f"<small>{html.escape(cell.paper)}</small>" if cell.paper else ""
-    return f'<td class="{_kind(table, cell.column)}">{figure}{star}{paper}</td>'
+    return f'<td class="{_kind(table, cell.column)}">{figure}{mark}{paper}</td>'
 
 
 def _csv_line(row: Row, cell: Cell) -> list[str]:

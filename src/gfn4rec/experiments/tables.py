@@ -7,6 +7,8 @@ from typing import Final, Literal
 from gfn4rec.experiments.statistics import mean, paired_p, standard_deviation
 
 SIGNIFICANT: Final = 0.05
+BETTER: Final = "*"
+WORSE: Final = "†"
 NOTHING: Final = "–"  # noqa: RUF001 - a dash of a table's empty cell
 
 
@@ -67,6 +69,8 @@ class Cell:
     """Best of the baselines."""
     p: float | None = None
     """Of a row that is no baseline, against the strongest one."""
+    is_ahead: bool = False
+    """Of the strongest one."""
 
     @property
     def mean(self) -> float | None:
@@ -79,9 +83,11 @@ class Cell:
         return standard_deviation(self.values)
 
     @property
-    def is_significant(self) -> bool:
-        """Better or worse."""
-        return self.p is not None and self.p < SIGNIFICANT
+    def mark(self) -> str:
+        """Of one that differs from the strongest baseline."""
+        if self.p is None or self.p >= SIGNIFICANT:
+            return ""
+        return BETTER if self.is_ahead else WORSE
 
     @property
     def difference(self) -> float | None:
@@ -122,7 +128,10 @@ def legend(table: Table) -> str:
     marks = {
         "bold: best": any(cell.is_best for cell in cells),
         "underlined: strongest baseline": any(cell.is_strongest for cell in cells),
-        f"*: differs from it, p < {SIGNIFICANT} in a paired t-test": any(cell.is_significant for cell in cells),
+        **{
+            f"{mark}: {word} than it, p < {SIGNIFICANT} in a paired t-test": any(cell.mark == mark for cell in cells)
+            for mark, word in ((BETTER, "better"), (WORSE, "worse"))
+        },
     }
     told = "; ".join([*_seeds(cells), *(mark for mark, is_there in marks.items() if is_there)])
     return f"{told[0].upper()}{told[1:]}." if told else ""
@@ -141,19 +150,27 @@ def _judge_column(column: Column, rows: Sequence[Row]) -> list[Cell]:
     cells = [_cell(column, row) for row in rows]
     if column.is_better == "none":
         return cells
-    baselines = [cell for row, cell in zip(rows, cells, strict=True) if row.is_baseline]
-    best = _find_best(column, cells)
-    # Where all are baselines, the strongest is the best, and a second mark would tell nothing.
-    strongest = _find_best(column, baselines) if len(baselines) < len(rows) else None
+    best, strongest = _find_best(column, cells), _find_strongest(column, rows, cells)
     return [
         replace(
             cell,
             is_best=_is_as_good(cell, best),
             is_strongest=row.is_baseline and _is_as_good(cell, strongest),
             p=None if row.is_baseline else _test(cell, strongest),
+            is_ahead=strongest is not None and _find_best(column, [strongest, cell]) is cell,
         )
         for row, cell in zip(rows, cells, strict=True)
     ]
+
+
+def _find_strongest(column: Column, rows: Sequence[Row], cells: Sequence[Cell]) -> Cell | None:
+    """None where a baseline was not measured, which might have been it."""
+    with_figures = [(row, cell) for row, cell in zip(rows, cells, strict=True) if row.values]
+    baselines = [cell for row, cell in with_figures if row.is_baseline]
+    # Where all are baselines, the strongest is the best, and a second mark would tell nothing.
+    if len(baselines) == len(with_figures) or any(cell.mean is None for cell in baselines):
+        return None
+    return _find_best(column, baselines)
 
 
 def _cell(column: Column, row: Row) -> Cell:
