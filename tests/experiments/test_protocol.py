@@ -5,8 +5,9 @@ from typing import TypeAlias
 
 import pytest
 
+from gfn4rec.errors import UserError
 from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR
-from gfn4rec.experiments.protocol import BUDGETS, Protocol, read_protocol
+from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol, read_protocol
 from gfn4rec.training.config import Kind
 
 ByKind: TypeAlias = dict[Kind, dict[str, dict[str, float]]]
@@ -97,6 +98,17 @@ def test_seeds_in_place_of_the_budgets(
 ) -> None:
     protocol = read_protocol("paper", num_seeds, num_sensitivity_seeds)
     assert tuple(len(protocol.jobs(("online", name))) for name in ("CF", "b_r = 0.1")) == numbers
+
+
+def test_models_that_would_meet_different_users_are_not_compared() -> None:
+    needs: list[Need] = [("online", "CF"), ("offline", "GFN4Rec")]
+    tuned: ByKind = {"online": {"cf": {"learning_rate": 0.1}}, "offline": {"gfn": {"num_users": 16}}}
+    protocol = Protocol(BUDGETS["quick"], tuned=tuned)
+    protocol.check([])
+    protocol.check(needs[:1])
+    with pytest.raises(UserError, match="CF and GFN4Rec would meet different users .*num_users=128.*num_users=16"):
+        protocol.check(needs)
+    replace(protocol, changes={"num_users": 16}).check(needs)
 
 
 def test_changes_go_to_the_models_that_have_them() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
 from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, time_left, working
@@ -14,7 +15,7 @@ from gfn4rec.errors import UserError
 if TYPE_CHECKING:
     from gfn4rec.cli.output import Work
     from gfn4rec.experiments.campaign import Progress, Watch
-    from gfn4rec.experiments.tables import Table
+    from gfn4rec.experiments.tables import Cell, Table
 
 
 def reproduce_command(
@@ -73,8 +74,7 @@ def reproduce_command(
         raise UserError("--tuned and --trials: settings are either known or searched; give one of them")
     needs = needs_of(names)
     protocol = read_protocol(budget, seeds, sensitivity_seeds, tuned, changes or ())
-    for need in needs:
-        protocol.jobs(need)  # a mistake in a setting is told before any work
+    protocol.check(needs)
     how = open_engine(engine, workers, address)
     choose_device(device, None)
     with working(f"opening {data}") as work:
@@ -122,11 +122,16 @@ def _watch(work: "Work") -> "Watch":
 
 
 def _print(made: "Table") -> None:
-    from gfn4rec.experiments.tables import judge
+    from gfn4rec.experiments.tables import judge, legend
 
     out().print(made.title, style="bold")
-    shown = table("", *(column.label for column in made.columns))
+    shown = table("", *(column.heading for column in made.columns))
     for row, cells in judge(made):
-        shown.add_row(row.label, *(cell.figure + (f" ({cell.paper})" if cell.paper else "") for cell in cells))
+        shown.add_row(row.label, *map(_styled, cells))
     out().print(shown)
-    out().print(f"{made.caption}\n")
+    out().print(f"{made.caption} {legend(made)}\n")
+
+
+def _styled(cell: "Cell") -> Text:
+    style = " ".join(name for name, is_so in (("bold", cell.is_best), ("underline", cell.is_strongest)) if is_so)
+    return Text.assemble((cell.figure, style), cell.mark, f" ({cell.paper})" if cell.paper else "")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -111,6 +112,16 @@ class Protocol:
             )
             for seed in range(self._num_seeds(model))
         )
+
+    def check(self, needs: Sequence[Need]) -> None:
+        """UserError if a setting is wrong, or if models could not be compared, because they would meet other users."""
+        met = [(name, self.jobs((kind, name))[0].settings.users) for kind, name in needs]
+        for (one, users), (other, others) in pairwise(met):
+            if users != others:
+                raise UserError(
+                    f"{one} and {other} would meet different users ({users}; {others}): "
+                    "set num_users, episode_length and rho for all, by --set"
+                )
 
     def _num_seeds(self, model: Model) -> int:
         if model.role == "compared":

@@ -223,12 +223,13 @@ def environment(findings: Findings) -> dict[str, str]:
 
 
 def _settings(protocol: Protocol) -> dict[str, str]:
-    """What was found by a search, taken from the paper or changed by the user; all else are defaults."""
+    """What was found by a search, taken from the paper or changed by the user."""
     told = {
         f"settings {kind}": "; ".join(f"{policy}: {_list(changes)}" for policy, changes in tuned.items())
         for kind, tuned in protocol.tuned.items()
     }
-    return {name: text for name, text in {**told, "settings of all": _list(protocol.changes)}.items() if text}
+    known = {name: text for name, text in {**told, "settings of all": _list(protocol.changes)}.items() if text}
+    return {**known, "other settings": "defaults"}
 
 
 def _list(changes: Mapping[str, Any]) -> str:
