@@ -121,9 +121,10 @@ def test_differences_from_the_paper_are_told(book: Book) -> None:
     assert disagreement(comparisons.online_table(book.findings("own log"))) is None
 
 
-def test_quick_tables_say_so(book: Book) -> None:
-    book.protocol = Protocol(BUDGETS["quick"], num_seeds=2)
-    assert "not a result" in comparisons.online_table(book.findings()).caption
+@pytest.mark.parametrize(("budget", "words"), [("quick", "not a result"), ("short", "a fifth of the paper's steps")])
+def test_tables_of_fewer_steps_say_so(book: Book, budget: str, words: str) -> None:
+    book.protocol = Protocol(BUDGETS[budget], num_seeds=2)
+    assert words in comparisons.online_table(book.findings()).caption
 
 
 def test_a_data_set_that_the_paper_does_not_have_has_no_figures_beside_it(book: Book) -> None:

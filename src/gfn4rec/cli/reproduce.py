@@ -33,7 +33,7 @@ def reproduce_command(
         Path | None,
         typer.Option("--simulator", metavar="SIM", help="The users who answer; by default some are trained."),
     ] = None,
-    budget: Annotated[str, typer.Option(help="quick, or paper: the full protocol.")] = "quick",
+    budget: Annotated[str, typer.Option(help="quick, short, or paper: the full protocol.")] = "quick",
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs per model, in place of the budget's.")] = None,
     sensitivity_seeds: Annotated[
         int | None, typer.Option(min=1, help="The same for values of b_f, b_r and b_z, and in studies.")
