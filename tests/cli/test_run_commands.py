@@ -1,5 +1,6 @@
 """`gfn4rec train` and `evaluate`, from the command line; and what all that open a run refuse."""
 
+import hashlib
 import json
 import shutil
 import signal
@@ -200,6 +201,12 @@ def test_a_run_that_has_moved_goes_on(
     moved += ["--simulator", tmp_path / "simulator"]
     assert "expected reward" in cli("recommend", tmp_path / "run", "--user", "x", "--greedy", *moved).out
     assert cli("train", "resume", tmp_path / "run", *moved).code == 0
+    (tmp_path / "run" / "results.json").unlink()
+    users = json.loads((tmp_path / "simulator" / "manifest.json").read_text(encoding="utf-8"))
+    (tmp_path / "simulator" / "reliability.png").write_bytes(b"drawn anew")
+    drawn_anew = users | {"files": users["files"] | {"reliability.png": hashlib.sha256(b"drawn anew").hexdigest()}}
+    (tmp_path / "simulator" / "manifest.json").write_text(json.dumps(drawn_anew), encoding="utf-8")
+    assert cli("train", "resume", tmp_path / "run", *moved).code == 0  # the same weights are the same users
     (tmp_path / "run" / "results.json").unlink()
     path.write_text(
         json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"simulator_files": {}}), encoding="utf-8"

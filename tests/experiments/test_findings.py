@@ -39,7 +39,22 @@ def test_online_rows_take_greedy_or_sampled_slates(book: Book) -> None:
         "Energy flow, greedy",
     ]
     assert "5,000 steps; 2 seeds." in table.caption
-    assert table.caption.endswith("The paper's figures are of its ML1M.")
+    assert table.caption.endswith("The paper's figures are of its ML1M, in another simulator: for orientation only.")
+
+
+def test_the_papers_summary_stands_beside_the_same_data_set_and_below_one_of_its_kind(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = book.world.data
+    monkeypatch.setitem(book.world.__dict__, "data", data.model_copy(update={"name": "ml-1m"}))
+    (row,) = comparisons.data_table(book.findings("ml-1m")).rows
+    assert row.values["users"] == [data.statistics.users]
+    assert row.published == {"users": 6400, "items": 3706, "records": 1000208, "behaviours": 3}
+    monkeypatch.setitem(book.world.__dict__, "data", data.model_copy(update={"name": "kuairand-pure"}))
+    ours, theirs = comparisons.data_table(book.findings("kuairand-pure")).rows
+    assert not ours.published
+    assert (theirs.label, theirs.values["items"], theirs.texts) == ("KR1K (paper)", [69219], {"range": "[-1, 6]"})
+    assert len(comparisons.data_table(book.findings("own log")).rows) == 1
 
 
 def test_every_row_has_the_figures_of_its_own_model(book: Book) -> None:
@@ -57,6 +72,7 @@ def test_every_row_has_the_figures_of_its_own_model(book: Book) -> None:
         "PRM": names.index("PRM"),
         "GFN4Rec (Explore)": names.index("GFN4Rec") + 0.5,
         "GFN4Rec": names.index("GFN4Rec"),
+        "CF, exploring": names.index("CF, exploring"),
         "Boltzmann CF, sampled": names.index("Boltzmann CF") + 0.5,
         "Boltzmann CF, greedy": names.index("Boltzmann CF"),
         "Energy flow, sampled": names.index("Energy flow") + 0.5,
@@ -65,7 +81,7 @@ def test_every_row_has_the_figures_of_its_own_model(book: Book) -> None:
     last = {row.label: row.values["reward"][0] for row in comparisons.last_steps_table(findings).rows}
     own = {"GFN4Rec (Explore)": "GFN4Rec"}
     assert last == {label: names.index(own.get(label, label)) + 0.25 for label in last}
-    assert len(last) == 6
+    assert len(last) == 7
     offline = comparisons.offline_table(findings)
     assert {row.label: row.values["reward"][0] for row in offline.rows} == {
         "ListCVAE": -names.index("ListCVAE") - 0.5,
@@ -213,13 +229,18 @@ def test_transfer_is_the_gain_of_learning_online(book: Book) -> None:
 
 def test_feasibility_is_a_rank_correlation_over_models(book: Book) -> None:
     for number, model in enumerate(studies.OFFLINE_MODELS):
-        book.test["offline", model] = {"r_ndcg": 0.1 * number, "r_mrr": -0.1 * number}
+        book.test["offline", model] = {"r_ndcg": 0.1 * number, "r_mrr": -0.1 * number, "r_mrr_unsorted": 0.08}
         # Means are in order, single seeds are not.
-        book.by_seed["offline", model] = [{"reward": 1 + number + shift} for shift in (-3, 3)]
+        book.by_seed["offline", model] = [
+            {"reward": 1 + number + shift, "r_ndcg": -number, "r_mrr_unsorted": number} for shift in (-3, 3)
+        ]
     table = studies.feasibility_table(book.findings())
-    assert cell(table, "R-NDCG (test), by the model's order", "reward") == pytest.approx([1.0])
-    assert cell(table, "R-MRR (test), by the model's order", "reward") == pytest.approx([-1.0])
-    assert cell(table, "R-MRR (test), authors' rule", "reward") is None
+    assert cell(table, "R-NDCG, by the model's order", "reward") == pytest.approx([1.0])
+    assert cell(table, "R-NDCG, by the model's order", "same") == pytest.approx([-1.0])
+    assert cell(table, "R-NDCG, by the model's order", "shown") == pytest.approx([-1.0])
+    assert cell(table, "R-MRR, by the model's order", "reward") == pytest.approx([-1.0])
+    assert cell(table, "R-MRR, authors' rule", "reward") is None  # the same for all models
+    assert cell(table, "R-MRR, authors' rule", "shown") == pytest.approx([1.0])
 
 
 def test_reward_at_a_coverage_lies_between_two_points() -> None:
@@ -266,7 +287,7 @@ def test_models_on_their_own_terms_are_compared_at_equal_coverage(book: Book) ->
         book.greedy["online", name] = {"expected_reward": greedy, "coverage": 20.0}
         book.sampled["online", name] = {"expected_reward": greedy - 0.2, "coverage": 220.0}
     table = frontiers.equal_coverage_table(book.findings())
-    models = ["CF", "ListCVAE", "PRM", "GFN4Rec", "Boltzmann CF", "Energy flow"]
+    models = ["CF", "ListCVAE", "PRM", "GFN4Rec", "CF, exploring", "Boltzmann CF", "Energy flow"]
     assert [row.label for row in table.rows if " over " not in row.label] == models
     assert cell(table, "Boltzmann CF", "100") == pytest.approx([1.92, 1.92])
     assert cell(table, "Energy flow over Boltzmann CF", "100") == "+0.300 (+0.300 to +0.300)"

@@ -62,7 +62,8 @@ def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
 def test_what_a_row_says_is_not_changed() -> None:
     protocol = read_protocol("quick", 1, changes=["b_f=0.25", "objective=db"])
     settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings
-    assert (settings["b_f"], settings["objective"]) == (0.9, "db")
+    assert (settings["b_f"], settings["objective"]) == (0.9, "tb")
+    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["objective"] == "tb"
     assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings["objective"] == "tb"
     with_tables = read_protocol("quick", 1, changes=["settings.b_r=0.9", "training.learning_rate=0.9"])
     tuned: ByKind = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
@@ -72,14 +73,17 @@ def test_what_a_row_says_is_not_changed() -> None:
     assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
 
 
-def test_cf_and_prm_show_their_top_k_unless_told_otherwise() -> None:
-    protocol = Protocol(BUDGETS["quick"], tuned={"online": {"prm": {"temperature": 0.5}}})
+def test_cf_and_prm_show_their_top_k_as_in_the_paper() -> None:
+    """Whatever is found for their policies; CF that explores has what is found."""
+    tuned = {"cf": {"temperature": 0.3}, "prm": {"temperature": 0.5}, FAIR["PRM"]: {"temperature": 0.7}}
+    protocol = Protocol(BUDGETS["quick"], tuned={"online": tuned})
     shown = {
         name: protocol.jobs(("online", name))[0].settings.training["temperature"]
-        for name in ("CF", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
+        for name in ("CF", "CF, exploring", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
     }
-    own = {"CF": 0.0, "PRM": 0.5, "ListCVAE": 1.0, "GFN4Rec": 1.0}
+    own = {"CF": 0.0, "CF, exploring": 0.3, "PRM": 0.0, "ListCVAE": 1.0, "GFN4Rec": 1.0}
     assert shown == own | dict.fromkeys(FAIR.values(), 1.0) | {FAIR["CF"]: 0.1}
+    assert Protocol(BUDGETS["quick"]).jobs(("online", "CF, exploring"))[0].settings.training["temperature"] == 0.1
     assert protocol.jobs(("online", "CF"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05)
     assert protocol.jobs(("online", "PRM"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25)
 

@@ -11,7 +11,7 @@ from gfn4rec.policies.base import Policy
 from gfn4rec.schema import Proposal, Request, SlateBatch
 from gfn4rec.training.group import Group
 from gfn4rec.training.learner import Learner
-from gfn4rec.training.online import train_online
+from gfn4rec.training.online import is_look, train_online
 from gfn4rec.training.parts import Users, new_policy
 from gfn4rec.training.replay import ReplayBuffer
 from gfn4rec.training.run import Run
@@ -74,12 +74,18 @@ def test_the_replay_buffer_is_as_large_and_as_fresh_as_asked_for(watch: Callable
     assert watch(buffer_size=100, newest_share=0.25).sampled == {(100, 0.25)}
 
 
+def test_looks_are_closer_where_most_is_learned() -> None:
+    looks = [step for step in range(1001) if is_look(step, 300)]
+    assert looks == [0, 50, 100, 150, 200, 250, 300, 600, 900]
+    assert [step for step in range(10) if is_look(step, 4)] == [0, 1, 2, 3, 4, 8]
+
+
 def test_an_evaluation_shows_greedy_and_sampled_slates_to_all_users(watch: Callable[..., Witness]) -> None:
     """Two batches of each after steps 5, 10 and 12, and three at the end, for sixteen users."""
     witness = watch(temperature=2.0, epsilon=0.5)
     shown = [(how["greedy"], how["temperature"], how["epsilon"]) for *_, how in witness.asked if "greedy" in how]
     greedy, sampled = (True, 1.0, 0.0), (False, 1.0, 0.0)
-    assert shown == [greedy, greedy, sampled, sampled] * 3 + [greedy] * 3 + [sampled] * 3
+    assert shown == [greedy, greedy, sampled, sampled] * 8 + [greedy] * 3 + [sampled] * 3
     assert {len(slate_BK) for _, slate_BK, _ in witness.asked} == {16}
 
 

@@ -54,6 +54,7 @@ ONLINE_LINES: Mapping[str, Line] = {
     "PRM": Line("PRM", published="PRM"),
     "GFN4Rec (Explore)": Line("GFN4Rec", SAMPLED, False, "GFN4Rec (Explore)"),
     "GFN4Rec": Line("GFN4Rec", GREEDY, False, "GFN4Rec"),
+    "CF, exploring": Line("CF, exploring"),
     "Boltzmann CF, sampled": Line("Boltzmann CF", SAMPLED),
     "Boltzmann CF, greedy": Line("Boltzmann CF", GREEDY),
     "Energy flow, sampled": Line("Energy flow", SAMPLED, False),
@@ -65,6 +66,7 @@ LAST_LINES: Mapping[str, Line] = {
     "ListCVAE": Line("ListCVAE", LAST_STEPS, published="ListCVAE"),
     "PRM": Line("PRM", LAST_STEPS, published="PRM"),
     "GFN4Rec (Explore)": Line("GFN4Rec", LAST_STEPS, False, "GFN4Rec (Explore)"),
+    "CF, exploring": Line("CF, exploring", LAST_STEPS),
     "Boltzmann CF": Line("Boltzmann CF", LAST_STEPS),
     "Energy flow": Line("Energy flow", LAST_STEPS, False),
 }
@@ -103,11 +105,15 @@ def data_table(findings: Findings) -> Table:
     ours = {"users": counts.users, "items": counts.items, "records": counts.records, "behaviours": len(data.behaviours)}
     columns = [Column(key, key.capitalize(), decimals=0, is_better="none") for key in ours]
     columns.append(Column("range", "Range of the reward", is_better="none"))
-    rows = [Row(data.name, {key: [value] for key, value in ours.items()}, texts={"range": f"[{low:g}, {high:g}]"})]
-    if findings.published is not None:
-        of_paper = findings.published
-        summary = {key: [value] for key, value in of_paper.summary.items()}
-        rows.append(Row(f"{of_paper.name} (paper)", summary, texts={"range": of_paper.reward_range}))
+    of_paper, values = findings.published, {key: [value] for key, value in ours.items()}
+    ranges = {"range": f"[{low:g}, {high:g}]"}
+    if of_paper is not None and data.name in of_paper.data_sets:
+        rows = [Row(data.name, values, of_paper.summary, ranges)]
+    else:
+        rows = [Row(data.name, values, texts=ranges)]
+        if of_paper is not None:  # one of the same kind
+            summary = {key: [value] for key, value in of_paper.summary.items()}
+            rows.append(Row(f"{of_paper.name} (paper)", summary, texts={"range": of_paper.reward_range}))
     settings = data.settings
     caption = f"After a {settings.core}-core filter; slates of {settings.slate_size}."
     return Table("data", "Data set", caption, columns, rows)
@@ -128,7 +134,9 @@ def compare(
     columns = [COLUMNS[metric] for metric in metrics]
     caption = findings.caption(*needs_of(what.kind, what.lines))
     if findings.published is not None and any(row.published for row in rows):
-        caption += f" The paper's figures are of its {findings.published.name}."
+        caption += f" The paper's figures are of its {findings.published.name}"
+        is_theirs = findings.world.simulator.kind == "reference"
+        caption += "." if is_theirs else ", in another simulator: for orientation only."
     return Table(what.name, what.title, caption, columns, rows)
 
 

@@ -49,16 +49,21 @@ SENSITIVITY: Final[Mapping[str, Sweep]] = {
 }
 
 _CF_TEMPERATURES: Final = (0.15, 0.1, 0.07, 0.05)  # its scores are logits of one item, not of one among thousands
-_TOP_K: Final = {"temperature": 0.0}  # the paper's CF and PRM do not sample while they learn
+_TOP_K: Final = {"temperature": 0.0}  # the paper's CF and PRM do not explore: they show what they hold to be best
+_EXPLORING: Final = {"temperature": 0.1}  # at 1 CF would show almost anything
 _PUBLISHED: Final = {
-    "CF": Model("cf", defaults=_TOP_K, low_temperatures=_CF_TEMPERATURES),
+    "CF": Model("cf", _TOP_K, low_temperatures=_CF_TEMPERATURES),
     "ListCVAE": Model("list-cvae"),
     "RerankCF": Model("rerank-cf"),
-    "PRM": Model("prm", defaults=_TOP_K),
-    "GFN4Rec": Model("gfn"),
+    "PRM": Model("prm", _TOP_K),
+    "GFN4Rec": Model("gfn", {"objective": "tb"}),
     "GFN4Rec (DB)": Model("gfn", {"objective": "db"}),
 }
-_OWN: Final = {"Boltzmann CF": Model("boltzmann-cf"), "Energy flow": Model("gfn-energy")}
+_OWN: Final = {
+    "CF, exploring": Model("cf", defaults=_EXPLORING, low_temperatures=_CF_TEMPERATURES),
+    "Boltzmann CF": Model("boltzmann-cf"),
+    "Energy flow": Model("gfn-energy"),
+}
 
 FAIR: Final[Mapping[str, str]] = {
     name: f"{name}, same terms"
@@ -66,7 +71,8 @@ FAIR: Final[Mapping[str, str]] = {
 }
 """Models that all learn on the terms of the energy flow (`AVERAGING`), by the model they are of."""
 
-_SHOWN: Final = {"CF": 0.1}  # temperature while learning on those terms; at 1 it would show almost anything
+_SAMPLED: Final[Mapping[str, Mapping[str, float]]] = {"CF": _EXPLORING}
+"""What is shown while learning on those terms; all others sample at temperature 1."""
 
 ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "normalised queries, as in the paper": {"normalise_query": True},
@@ -97,14 +103,17 @@ MODELS: Final[Mapping[str, Model]] = {
     **_PUBLISHED,
     **_OWN,
     **{
-        f"{name} = {value}": Model("gfn", {name: value, **sweep.fixed}, role="swept", variant_of="GFN4Rec")
+        f"{name} = {value}": Model(
+            "gfn", {**_PUBLISHED["GFN4Rec"].fixed, name: value, **sweep.fixed}, role="swept", variant_of="GFN4Rec"
+        )
         for name, sweep in SENSITIVITY.items()
         for value in sweep.values
     },
     **{
         fair: replace(
             model,
-            defaults={**AVERAGING, "temperature": _SHOWN.get(name, 1.0)},
+            fixed={**model.fixed, "temperature": 1.0, **_SAMPLED.get(name, {})},
+            defaults=AVERAGING,
             role="same terms",
             values={"learning_rate": LARGE_BATCH_RATES},
         )

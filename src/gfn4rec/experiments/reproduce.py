@@ -10,9 +10,9 @@ from typing import Any
 from gfn4rec.config import nearest
 from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments.campaign import Carried, Shelf, Watch, carry_out
-from gfn4rec.experiments.comparisons import ONLINE_MODELS
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.lab import Lab
+from gfn4rec.experiments.models import MODELS
 from gfn4rec.experiments.outcome import GREEDY, Outcome
 from gfn4rec.experiments.protocol import Need, Protocol
 from gfn4rec.experiments.published import published_for
@@ -161,11 +161,14 @@ def _write_tables(tables: Sequence[Table], out: Path) -> None:
 
 
 def _slates(findings: Findings) -> list[Section]:
-    """What each policy that learned online shows to the same few users."""
+    """What each policy of the paper's tables, and of those beside them, shows to the same few users."""
     shown = [
-        Slates(model, [(each.user, each.way, each.titles) for each in findings.outcomes[kind, model][0].examples])
-        for kind, model in findings.outcomes
-        if kind == "online" and model in ONLINE_MODELS
+        Slates(
+            model if kind == "online" else f"{model}, learned offline",
+            [(each.user, each.way, each.titles) for each in outcomes[0].examples],
+        )
+        for (kind, model), outcomes in findings.outcomes.items()
+        if MODELS[model].role == "compared"
     ]
     words = "What the first seed's policies show to users of the log: greedily, and sampled."
     return [Section("slates", "A few slates", [words], slates=shown)] if shown else []
@@ -183,8 +186,8 @@ def disagreement(table: Table) -> str | None:
         return None
     far = [f"{name} {each:+.0%}" for name, each in differences.items() if abs(each) > NOTABLE]
     if not far:
-        return f"All figures are within {NOTABLE:.0%} of the paper's."
-    return f"More than {NOTABLE:.0%} from the paper's: {'; '.join(far)}."
+        return f"{table.title}: all figures are within {NOTABLE:.0%} of the paper's."
+    return f"{table.title}: more than {NOTABLE:.0%} from the paper's are {'; '.join(far)}."
 
 
 def _report(sections: Sequence[Section], findings: Findings) -> Report:
@@ -209,14 +212,14 @@ def environment(findings: Findings) -> dict[str, str]:
         name: ", ".join(sorted({outcome.versions.get(name, "unknown") for outcome in outcomes}))
         for name in dict.fromkeys(name for outcome in outcomes for name in outcome.versions)
     }
-    commits = sorted({outcome.git_hash[:12] for outcome in outcomes if outcome.git_hash})
+    commits = sorted({(outcome.git_hash or "unknown")[:12] for outcome in outcomes})
     return {
         "data set": findings.world.data.name,
         **({} if findings.world.simulator_path is None else {"simulator": findings.world.simulator.kind}),
         **_settings(findings.protocol),
         "runs": f"{len(outcomes)}, {sum(outcome.seconds for outcome in outcomes) / 3600:.1f} hours of learning",
         **versions,
-        "commits": ", ".join(commits) or "unknown",
+        "commits": ", ".join(commits) or "none",
         "Python": platform.python_version(),
         "page made on": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }

@@ -47,7 +47,7 @@ class OnlineConfig(LearnerConfig):
     epsilon: float = Field(default=0.0, ge=0, le=1)
     """Share of items drawn uniformly while learning."""
     evaluate_every: int = Field(default=500, ge=1)
-    """Steps between evaluations on the way."""
+    """Steps between evaluations on the way; the first is before any step, and some more are before the second."""
     evaluation_batches: int = Field(default=10, ge=1)
     """Batches of an evaluation on the way, greedy and sampled each."""
     final_batches: int = Field(default=100, ge=1)

@@ -21,6 +21,7 @@ from gfn4rec.training.saving import part_name, save_state
 from gfn4rec.training.stopping import keeping_bad_batch
 
 RECENT_STEPS = 100  # the paper reports averages of the last so many steps
+EARLY_LOOKS = 6  # up to the first regular one: the beginning is where most is learned
 Report = Callable[[int, dict[str, Any]], None]
 
 
@@ -93,7 +94,10 @@ def train_online(
         state.load(checkpoint)
     if group.is_first:
         run.forget_after(state.step)
+    look_batches, seed = config.evaluation_batches, settings.seed
     lines: list[dict[str, Any]] = []
+    if group.is_first and state.step == 0:
+        lines.append({"step": 0, **_evaluate(policy, users, look_batches, seed)})
     with asked_to_end() as is_asked:
         while state.step < config.num_steps:
             start = time.perf_counter()
@@ -107,8 +111,8 @@ def train_online(
             report(state.step, metrics)
             is_ending = any(group.gather(is_asked()))
             is_last = state.step == config.num_steps
-            if group.is_first and (is_last or state.step % config.evaluate_every == 0):
-                lines.append({"step": state.step, **_evaluate(policy, users, config.evaluation_batches, settings.seed)})
+            if group.is_first and (is_last or is_look(state.step, config.evaluate_every)):
+                lines.append({"step": state.step, **_evaluate(policy, users, look_batches, seed)})
             if is_last or is_ending or state.step % config.checkpoint_every == 0:
                 summary = {"seconds": state.seconds, "recent": list(state.recent)}
                 save_state(run, state.step, state.tensors(), summary, lines, group)
@@ -118,6 +122,12 @@ def train_online(
     results = _finish(run, state, users, config, group)
     group.barrier()  # the results are there when anybody looks
     return results
+
+
+def is_look(step: int, every: int) -> bool:
+    """Whether a policy is measured after a step: regularly, and more often before the first regular look."""
+    early = max(1, every // EARLY_LOOKS)
+    return step % every == 0 or (step < every and step % early == 0)
 
 
 def _showing(config: OnlineConfig) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.simulator.checkpoint import load_simulator, read_simulator_manifest
+from gfn4rec.simulator.checkpoint import WEIGHTS, load_simulator, read_simulator_manifest
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.training.config import Kind, RunSettings
@@ -106,6 +106,8 @@ def users_of(run: Run, data: SlateData, path: Path | None = None, may_differ: bo
         path, may_differ = Path(str(run.manifest.simulator_path)), False
         if not path.exists():
             raise UserError(f"{path}: the simulator of this run is not there; say with --simulator where it is")
-    if not may_differ and read_simulator_manifest(path).files != run.manifest.simulator_files:
+    # Plots that lie beside the weights may be drawn anew.
+    its_files, files = run.manifest.simulator_files or {}, read_simulator_manifest(path).files
+    if not may_differ and files[WEIGHTS] != its_files.get(WEIGHTS):
         raise UserError(f"{path}: not the simulator of this run, or changed since; name another with --simulator")
     return open_users(path, data, run.manifest.settings)
