@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from gfn4rec.cli import main
 from gfn4rec.experiments.outcome import OutcomeStore
+from gfn4rec.experiments.protocol import read_protocol
+from gfn4rec.experiments.reproduce import needs_of
 from gfn4rec.experiments.tuned import read_tuned
+from gfn4rec.experiments.world import World
 from gfn4rec.simulator.checkpoint import read_simulator_manifest
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -28,3 +32,12 @@ def test_every_simulator_is_whole(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/tuned.toml")), ids=lambda path: path.parent.name)
 def test_settings_that_were_found_are_settings(path: Path) -> None:
     assert read_tuned(path)
+
+
+def test_no_run_of_committed_tables_would_be_made_again(tmp_path: Path) -> None:
+    """A setting that is new, or has another default, changes all keys: then `CODE_VERSION` might as well be raised."""
+    assert main(["data", "prepare", "synthetic-small", "--out", str(tmp_path / "data")]) == 0
+    world, protocol = World(tmp_path / "data", RESULTS / "simulators" / "synthetic-small"), read_protocol("paper")
+    keys = {job.key(world) for need in needs_of(["objectives"]) for job in protocol.jobs(need)}
+    assert len(keys) == 9
+    assert keys <= set(OUTCOMES)
