@@ -72,7 +72,7 @@ def test_every_row_has_the_figures_of_its_own_model(book: Book) -> None:
         "PRM": names.index("PRM"),
         "GFN4Rec (Explore)": names.index("GFN4Rec") + 0.5,
         "GFN4Rec": names.index("GFN4Rec"),
-        "CF, exploring": names.index("CF, exploring"),
+        "CF, top K": names.index("CF, top K"),
         "Boltzmann CF, sampled": names.index("Boltzmann CF") + 0.5,
         "Boltzmann CF, greedy": names.index("Boltzmann CF"),
         "Energy flow, sampled": names.index("Energy flow") + 0.5,
@@ -287,7 +287,7 @@ def test_models_on_their_own_terms_are_compared_at_equal_coverage(book: Book) ->
         book.greedy["online", name] = {"expected_reward": greedy, "coverage": 20.0}
         book.sampled["online", name] = {"expected_reward": greedy - 0.2, "coverage": 220.0}
     table = frontiers.equal_coverage_table(book.findings())
-    models = ["CF", "ListCVAE", "PRM", "GFN4Rec", "CF, exploring", "Boltzmann CF", "Energy flow"]
+    models = ["CF", "ListCVAE", "PRM", "GFN4Rec", "CF, top K", "Boltzmann CF", "Energy flow"]
     assert [row.label for row in table.rows if " over " not in row.label] == models
     assert cell(table, "Boltzmann CF", "100") == pytest.approx([1.92, 1.92])
     assert cell(table, "Energy flow over Boltzmann CF", "100") == "+0.300 (+0.300 to +0.300)"

@@ -73,17 +73,18 @@ def test_what_a_row_says_is_not_changed() -> None:
     assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
 
 
-def test_cf_and_prm_show_their_top_k_as_in_the_paper() -> None:
-    """Whatever is found for their policies; CF that explores has what is found."""
+def test_what_models_show_while_they_learn() -> None:
+    """What is found for a policy changes neither CF that shows its top K nor the terms that models share."""
     tuned = {"cf": {"temperature": 0.3}, "prm": {"temperature": 0.5}, FAIR["PRM"]: {"temperature": 0.7}}
     protocol = Protocol(BUDGETS["quick"], tuned={"online": tuned})
     shown = {
         name: protocol.jobs(("online", name))[0].settings.training["temperature"]
-        for name in ("CF", "CF, exploring", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
+        for name in ("CF", "CF, top K", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
     }
-    own = {"CF": 0.0, "CF, exploring": 0.3, "PRM": 0.0, "ListCVAE": 1.0, "GFN4Rec": 1.0}
+    own = {"CF": 0.3, "CF, top K": 0.0, "PRM": 0.5, "ListCVAE": 1.0, "GFN4Rec": 1.0}
     assert shown == own | dict.fromkeys(FAIR.values(), 1.0) | {FAIR["CF"]: 0.1}
-    assert Protocol(BUDGETS["quick"]).jobs(("online", "CF, exploring"))[0].settings.training["temperature"] == 0.1
+    untuned = [Protocol(BUDGETS["quick"]).jobs(("online", name))[0].settings.training for name in ("CF", "PRM")]
+    assert [each["temperature"] for each in untuned] == [0.1, 1.0]
     assert protocol.jobs(("online", "CF"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05)
     assert protocol.jobs(("online", "PRM"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25)
 

@@ -40,13 +40,13 @@ def test_a_search_first_gives_each_policy_the_same_trials(
     compared = ["cf", "list-cvae", "prm", "gfn", "boltzmann-cf", "gfn-energy"]
     on_same_terms = [*compared[:4], "gfn", *compared[4:]]  # both of the paper's objectives
     assert [(policy, config.kind, config.num_steps) for policy, config in searched] == [
-        *((each, "online", 1000) for each in (*compared[:4], "cf", *compared[4:])),  # CF that explores, too
+        *((each, "online", 1000) for each in (*compared[:4], "cf", *compared[4:])),  # CF that shows its top K, too
         *(("gfn", "offline", 1000) for _ in range(2)),
         *((each, "online", 300) for each in on_same_terms),
     ]
     assert {(config.num_trials, config.changes["num_users"]) for _, config in searched} == {(7, 16)}
-    assert [config.changes.get("temperature") for _, config in searched[:5]] == [0.0, None, 0.0, None, None]
-    assert searched[4][1].start["temperature"] == 0.1
+    assert [config.changes.get("temperature") for _, config in searched[:5]] == [None, None, None, None, 0.0]
+    assert searched[0][1].start["temperature"] == 0.1
     assert [config.changes.get("objective") for _, config in searched[7:9]] == ["db", "tb"]
     for _, config in searched[9:]:
         assert len(config.values["learning_rate"]) == 4

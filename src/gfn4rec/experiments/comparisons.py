@@ -54,7 +54,7 @@ ONLINE_LINES: Mapping[str, Line] = {
     "PRM": Line("PRM", published="PRM"),
     "GFN4Rec (Explore)": Line("GFN4Rec", SAMPLED, False, "GFN4Rec (Explore)"),
     "GFN4Rec": Line("GFN4Rec", GREEDY, False, "GFN4Rec"),
-    "CF, exploring": Line("CF, exploring"),
+    "CF, top K": Line("CF, top K"),
     "Boltzmann CF, sampled": Line("Boltzmann CF", SAMPLED),
     "Boltzmann CF, greedy": Line("Boltzmann CF", GREEDY),
     "Energy flow, sampled": Line("Energy flow", SAMPLED, False),
@@ -66,7 +66,7 @@ LAST_LINES: Mapping[str, Line] = {
     "ListCVAE": Line("ListCVAE", LAST_STEPS, published="ListCVAE"),
     "PRM": Line("PRM", LAST_STEPS, published="PRM"),
     "GFN4Rec (Explore)": Line("GFN4Rec", LAST_STEPS, False, "GFN4Rec (Explore)"),
-    "CF, exploring": Line("CF, exploring", LAST_STEPS),
+    "CF, top K": Line("CF, top K", LAST_STEPS),
     "Boltzmann CF": Line("Boltzmann CF", LAST_STEPS),
     "Energy flow": Line("Energy flow", LAST_STEPS, False),
 }

@@ -14,7 +14,7 @@ from gfn4rec.experiments.tables import Column, Row, Table
 
 LEVELS = (50, 100, 150, 200, 250, 300)
 FAIR_NEEDS: tuple[Need, ...] = tuple(("online", model) for model in FAIR.values())
-RIVALS = ("CF", "CF, exploring", "Boltzmann CF")
+RIVALS = ("CF", "Boltzmann CF")
 OBJECTIVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)", "Energy flow")
 VARIANTS: Mapping[str, tuple[str, Sequence[str]]] = {
     "ablations": (FAIR["Energy flow"], tuple(ABLATIONS)),
@@ -72,7 +72,7 @@ def _at_equal_coverage(findings: Findings, names: Mapping[str, str], table: str,
         label: _row(label, findings.outcomes["online", name], is_baseline=label not in OBJECTIVE_MODELS)
         for label, name in names.items()
     }
-    rows = [*by_name.values(), *(_gain(by_name["Energy flow"], by_name[each]) for each in RIVALS if each in by_name)]
+    rows = [*by_name.values(), *(_gain(by_name["Energy flow"], by_name[each]) for each in RIVALS)]
     if findings.ruler:
         points = [(each["coverage"], each["reward"]) for each in findings.ruler if each["sampler"] != "random"]
         known = {str(level): reward_at(points, level) for level in LEVELS}

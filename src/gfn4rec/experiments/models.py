@@ -49,18 +49,18 @@ SENSITIVITY: Final[Mapping[str, Sweep]] = {
 }
 
 _CF_TEMPERATURES: Final = (0.15, 0.1, 0.07, 0.05)  # its scores are logits of one item, not of one among thousands
-_TOP_K: Final = {"temperature": 0.0}  # the paper's CF and PRM do not explore: they show what they hold to be best
-_EXPLORING: Final = {"temperature": 0.1}  # at 1 CF would show almost anything
+_SAMPLED: Final[Mapping[str, Mapping[str, float]]] = {"CF": {"temperature": 0.1}}
+"""What is shown while learning: all others sample at temperature 1, at which CF would show almost anything."""
 _PUBLISHED: Final = {
-    "CF": Model("cf", _TOP_K, low_temperatures=_CF_TEMPERATURES),
+    "CF": Model("cf", defaults=_SAMPLED["CF"], low_temperatures=_CF_TEMPERATURES),
     "ListCVAE": Model("list-cvae"),
     "RerankCF": Model("rerank-cf"),
-    "PRM": Model("prm", _TOP_K),
+    "PRM": Model("prm"),
     "GFN4Rec": Model("gfn", {"objective": "tb"}),
     "GFN4Rec (DB)": Model("gfn", {"objective": "db"}),
 }
 _OWN: Final = {
-    "CF, exploring": Model("cf", defaults=_EXPLORING, low_temperatures=_CF_TEMPERATURES),
+    "CF, top K": Model("cf", {"temperature": 0.0}, low_temperatures=_CF_TEMPERATURES),
     "Boltzmann CF": Model("boltzmann-cf"),
     "Energy flow": Model("gfn-energy"),
 }
@@ -71,8 +71,6 @@ FAIR: Final[Mapping[str, str]] = {
 }
 """Models that all learn on the terms of the energy flow (`AVERAGING`), by the model they are of."""
 
-_SAMPLED: Final[Mapping[str, Mapping[str, float]]] = {"CF": _EXPLORING}
-"""What is shown while learning on those terms; all others sample at temperature 1."""
 
 ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "normalised queries, as in the paper": {"normalise_query": True},

@@ -57,13 +57,13 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         needs=needs_of("online", ONLINE_LINES),
         tables=[comparisons.online_table, comparisons.last_steps_table, frontiers.equal_coverage_table],
         pictures=[figures.frontier_figure],
-        words="Table 2 of the paper, and three models it does not have. CF and PRM show their top K while they learn, "
-        "as in the paper; CF that explores samples, as the others do. Boltzmann CF, the strong simple rival, and the "
-        "energy flow, this project's own, learn from batches of 512 at a falling rate, all others from batches of 128 "
-        "at a constant one, as the paper says. The second table has means of the last 100 steps of learning, as the "
-        "paper reports them; the third compares models that show equally many different items, which the temperature "
-        "decides. The paper's ILD is that of the authors' environment, which counts an item's likeness to itself: a "
-        "column of its own.",
+        words="Table 2 of the paper, and three models it does not have. All sample while they learn, as in the authors' "
+        "code; section A.3 of the paper says that its CF does not explore, so `CF, top K` does as it says. "
+        "Boltzmann CF, the strong simple rival, and the energy flow, this project's own, learn from batches of "
+        "512 at a falling rate, all others from batches of 128 at a constant one, as the paper says. The second "
+        "table has means of the last 100 steps of learning, as the paper reports them; the third compares models "
+        "that show equally many different items, which the temperature decides. The paper's ILD is that of the "
+        "authors' environment, which counts an item's likeness to itself: a column of its own.",
         needs_ruler=True,
     ),
     "offline": Reproduction(
