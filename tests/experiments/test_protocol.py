@@ -6,7 +6,7 @@ from typing import TypeAlias
 import pytest
 
 from gfn4rec.errors import UserError
-from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, FAIR
+from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, AUTHORS, FAIR
 from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol, read_protocol
 from gfn4rec.training.config import Kind
 
@@ -71,6 +71,21 @@ def test_what_a_row_says_is_not_changed() -> None:
     assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings["b_r"] == 0.5
     assert found.jobs(("online", "learning rate 0.003"))[0].settings.training["learning_rate"] == 3e-3
     assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
+
+
+def test_the_authors_settings_are_those_of_their_scripts() -> None:
+    """Whatever a search has found."""
+    tuned = {"cf": {"learning_rate": 0.01}, "CF": {"weight_decay": 0.3}, "list-cvae": {"beta": 1.0}}
+    protocol = Protocol(BUDGETS["paper"], tuned={"online": tuned})
+    cf, cvae, prm, gfn = (protocol.jobs(("online", name))[0].settings for name in AUTHORS.values())
+    assert (cf.policy_settings["probability"], cf.policy_settings["offsets"]) == ("softmax", [0.4, 0.1])
+    assert [each.training["learning_rate"] for each in (cf, cvae, prm, gfn)] == [3e-4, 1e-5, 1e-4, 3e-4]
+    assert [each.training["weight_decay"] for each in (cf, cvae, prm, gfn)] == [1e-4, 1e-4, 0.0, 0.0]
+    assert (cvae.policy_settings["beta"], prm.policy_settings["pv_weight"]) == (0.1, 0.1)
+    assert (gfn.policy_settings["b_r"], gfn.policy_settings["b_f"], gfn.policy_settings["b_z"]) == (0.3, 0.5, 1.0)
+    for each in (cf, cvae, prm, gfn):
+        assert each.policy_settings["encoder"]["dropout"] == 0.1
+        assert (each.training["newest_share"], each.training["num_steps"]) == (0.0, 5000)
 
 
 def test_what_models_show_while_they_learn() -> None:

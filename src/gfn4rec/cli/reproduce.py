@@ -24,7 +24,7 @@ def reproduce_command(
         typer.Argument(
             metavar="TABLE...",
             help="data, online, offline, ranking, balance, curves, b_f, b_r, b_z, time, transfer, feasibility, claims; "
-            "all of these; objectives, frontier, ablations, alternatives, rates; or studies, all of those.",
+            "all of these; objectives, frontier, ablations, alternatives, rates, authors; or studies, all of those.",
         ),
     ],
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A prepared data set.")],

@@ -1,9 +1,10 @@
 """The tables that compare models: the data set, online, offline, ranking, trajectory against detailed balance."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gfn4rec.experiments.findings import LAST_STEPS, SAMPLED, Findings
+from gfn4rec.experiments.models import AUTHORS
 from gfn4rec.experiments.outcome import GREEDY
 from gfn4rec.experiments.protocol import Need
 from gfn4rec.experiments.tables import Column, Row, Table
@@ -61,6 +62,9 @@ ONLINE_LINES: Mapping[str, Line] = {
     "Energy flow, greedy": Line("Energy flow", GREEDY, False),
 }
 ONLINE_MODELS = tuple(dict.fromkeys(line.model for line in ONLINE_LINES.values()))
+AUTHORS_LINES: Mapping[str, Line] = {
+    label: replace(line, model=AUTHORS[line.model]) for label, line in ONLINE_LINES.items() if line.published
+}
 LAST_LINES: Mapping[str, Line] = {
     "CF": Line("CF", LAST_STEPS, published="CF"),
     "ListCVAE": Line("ListCVAE", LAST_STEPS, published="ListCVAE"),
@@ -144,6 +148,13 @@ def online_table(findings: Findings) -> Table:
     """Table 2 of the paper, with this project's own method and the strongest simple rival."""
     beside = findings.published.online if findings.published else {}
     what = Comparison("online", "Online learning", "online", ONLINE_LINES)
+    return compare(findings, what, BASIC_BY_BOTH_RULES, beside)
+
+
+def authors_table(findings: Findings) -> Table:
+    """The paper's models with the settings of its authors' scripts."""
+    beside = findings.published.online if findings.published else {}
+    what = Comparison("authors", "Online learning with the authors' settings", "online", AUTHORS_LINES)
     return compare(findings, what, BASIC_BY_BOTH_RULES, beside)
 
 

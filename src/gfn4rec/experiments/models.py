@@ -97,6 +97,18 @@ RATES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """The energy flow, run as long as the models of the paper, at other rates than its own."""
 
+_AUTHORS_LOOP: Final = {"newest_share": 0.0, "encoder.dropout": 0.1, "temperature": 1.0, "epsilon": 0.01}
+_AUTHORS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "CF": {"learning_rate": 3e-4, "weight_decay": 1e-4, "probability": "softmax", "offsets": (0.4, 0.1)},
+    "ListCVAE": {"learning_rate": 1e-5, "weight_decay": 1e-4, "beta": 0.1},
+    "PRM": {"learning_rate": 1e-4, "weight_decay": 0.0, "pv_weight": 0.1},
+    "GFN4Rec": {"learning_rate": 3e-4, "weight_decay": 0.0, "b_r": 0.3, "b_f": 0.5, "b_z": 1.0},
+}
+AUTHORS: Final[Mapping[str, str]] = {name: f"{name}, the authors' settings" for name in _AUTHORS}
+"""The paper's models with the settings of the scripts that its authors published, as far as there are such settings
+here; their scripts sweep those of the flow, which has what the paper says.
+"""
+
 MODELS: Final[Mapping[str, Model]] = {
     **_PUBLISHED,
     **_OWN,
@@ -123,6 +135,15 @@ MODELS: Final[Mapping[str, Model]] = {
         for name, fixed in {**ABLATIONS, **ALTERNATIVES}.items()
     },
     **{name: Model("gfn-energy", fixed, role="swept", variant_of="Energy flow") for name, fixed in RATES.items()},
+    **{
+        AUTHORS[name]: replace(
+            _PUBLISHED[name],
+            fixed={**_PUBLISHED[name].fixed, **_AUTHORS_LOOP, **settings},
+            role="swept",
+            variant_of=name,
+        )
+        for name, settings in _AUTHORS.items()
+    },
 }
 
 

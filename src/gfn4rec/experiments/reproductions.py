@@ -7,7 +7,14 @@ from typing import Final
 
 from gfn4rec.experiments import comparisons, figures, frontiers, studies
 from gfn4rec.experiments.claims import CLAIM_NEEDS, claims_table
-from gfn4rec.experiments.comparisons import BALANCE_LINES, OFFLINE_LINES, ONLINE_LINES, ONLINE_MODELS, needs_of
+from gfn4rec.experiments.comparisons import (
+    AUTHORS_LINES,
+    BALANCE_LINES,
+    OFFLINE_LINES,
+    ONLINE_LINES,
+    ONLINE_MODELS,
+    needs_of,
+)
 from gfn4rec.experiments.figures import CURVE_MODELS, NamedPicture
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import FAIR
@@ -139,6 +146,15 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
     "alternatives": _variants("alternatives", "What was tried and not kept", "the energy flow with one thing changed"),
     "rates": _variants(
         "rates", "Other learning rates", "the energy flow, run as long as the models of the paper, at other rates"
+    ),
+    "authors": Reproduction(
+        title="The authors' settings",
+        needs=needs_of("online", AUTHORS_LINES),
+        tables=[comparisons.authors_table],
+        is_of_paper=False,
+        words="Where the paper's figures may come from: its models of Table 2 with the learning rates and weights of "
+        "the scripts that its authors published for ML1M, uniform replay, dropout, and CF's softmax, as their code "
+        "has them. What it does besides is in docs/deviations.md.",
     ),
     "claims": Reproduction(
         "The paper's claims", CLAIM_NEEDS, [claims_table], words="Each held against the figures here."
