@@ -66,7 +66,11 @@ class Shelf:
     def _product(self, left: Tensor, right: Tensor, shift: Tensor | None, result: Tensor) -> None:
         if self.dtype is not None:
             assert shift is None, "a rounded product cannot take a shift in"
-            result.copy_(left.to(self.dtype) @ right.to(self.dtype))
+            if left.device.type == "cpu":
+                # Some processors have instructions for it that a virtual machine forbids: they would end the program.
+                result.copy_(self._round(self._round(left) @ self._round(right)))
+            else:
+                result.copy_(left.to(self.dtype) @ right.to(self.dtype))
         elif shift is None:
             torch.matmul(left, right, out=result)
         else:
