@@ -101,7 +101,7 @@ def test_an_outcome_has_what_evaluate_measures(world: World, tmp_path: Path) -> 
     assert found.test is not None
     for row in (found.rows["greedy"], found.rows["T=1"], found.test):
         assert row["r_mrr_unsorted"] != row["r_mrr"]
-    assert [point.step for point in outcome.curve] == [5, 10, 12]
+    assert [point.step for point in outcome.curve] == [0, 1, 2, 3, 4, 5, 10, 12]
     assert outcome.step == 12
     assert len({example.user for example in outcome.examples}) == 3
     assert all(len(set(example.titles)) == 6 for example in outcome.examples)

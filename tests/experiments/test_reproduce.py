@@ -59,8 +59,8 @@ def test_every_table_is_there_in_three_formats(report: Path) -> None:
     assert {path.stem for path in (report / "tables").glob("*.tex")} == names
     text = (report / "tables" / "online.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(text)))
-    outcome = _outcome(report, "cf", "online")
-    (reward,) = [row["mean"] for row in rows if row["row"] == "CF" and row["column"] == "reward"]
+    outcome = _outcome(report, "prm", "online")
+    (reward,) = [row["mean"] for row in rows if row["row"] == "PRM" and row["column"] == "reward"]
     assert float(reward) == pytest.approx(outcome["figures"]["greedy"]["reward"], rel=1e-4)
     assert "6 steps; 1 seed." in (report / "tables" / "online.md").read_text()
 
@@ -104,8 +104,8 @@ def test_each_run_is_made_once(report: Path) -> None:
 def test_runs_are_listed(report: Path) -> None:
     with (report / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
-    (row,) = [row for row in rows if (row["kind"], row["model"]) == ("online", "CF")]
-    found = _outcome(report, "cf", "online")
+    (row,) = [row for row in rows if (row["kind"], row["model"]) == ("online", "PRM")]
+    found = _outcome(report, "prm", "online")
     assert json.loads((report / row["run"] / "outcome.json").read_text()) == found
     assert float(row["reward"]) == pytest.approx(found["figures"]["greedy"]["reward"], abs=1e-4)
     assert row["seed"] == "0"
@@ -124,7 +124,7 @@ def test_deleted_runs_are_redone_by_the_same_command(
 ) -> None:
     shutil.copytree(report, tmp_path / "report")
     runs = sorted((tmp_path / "report" / "runs").glob("*/outcome.json"))
-    needed = {path.parent.name for path in runs if json.loads(path.read_text())["job"]["settings"]["policy"] == "cf"}
+    needed = {path.parent.name for path in runs if json.loads(path.read_text())["job"]["settings"]["policy"] == "prm"}
     assert len(needed) == 2
     for name in needed:
         shutil.rmtree(tmp_path / "report" / "runs" / name)
@@ -191,7 +191,7 @@ def test_ids_of_the_page_are_its_own(report: Path) -> None:
 
 def test_names_come_in_their_order() -> None:
     assert chosen(["claims", "data"]) == ["data", "claims"]
-    studies = ["objectives", "frontier", "ablations", "alternatives", "rates"]
+    studies = ["objectives", "frontier", "ablations", "alternatives", "rates", "authors"]
     assert chosen(["all"]) == [name for name in REPRODUCTIONS if name not in studies]
     assert chosen(["studies"]) == studies
     assert chosen(["studies", "all"]) == list(REPRODUCTIONS)
