@@ -65,7 +65,7 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         tables=[comparisons.online_table, comparisons.last_steps_table, frontiers.equal_coverage_table],
         pictures=[figures.frontier_figure],
         words="Table 2 of the paper, and three models it does not have. All sample while they learn, as in the "
-        "authors' code; section A.3 of the paper says that its CF does not explore, so `CF, top K` does as it says. "
+        "authors' code; section A.3 of the paper says that its CF does not explore, so CF, top K, does as it says. "
         "Boltzmann CF, the strong simple rival, and the energy flow, this project's own, learn from batches of "
         "512 at a falling rate, all others from batches of 128 at a constant one, as the paper says. The second "
         "table has means of the last 100 steps of learning, as the paper reports them; the third compares models "
