@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import MODELS
 from gfn4rec.experiments.outcome import CurvePoint, Outcome
@@ -32,7 +33,7 @@ class Book:
     def findings(self, published: str = "ml-1m") -> Findings:
         needs: list[Need] = [(kind, model) for kind in ("online", "offline") for model in MODELS]
         outcomes = {need: [self._outcome(need, seed) for seed in SEEDS] for need in needs}
-        return Findings(self.world, self.protocol, outcomes, self.ruler, published_for(published))
+        return Findings(self.world, self.protocol, outcomes, self.ruler, published_for(published, PrepareConfig()))
 
     def _greedy(self, need: Need, seed: int) -> dict[str, float]:
         return self.by_seed[need][seed] if need in self.by_seed else self.greedy.get(need, {})

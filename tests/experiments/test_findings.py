@@ -1,14 +1,18 @@
 """Tables and figures of outcomes that are written down."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from gfn4rec.evaluation.ruler import reward_at
 from gfn4rec.experiments import comparisons, figures, frontiers, studies
 from gfn4rec.experiments.models import FAIR, MODELS
+from gfn4rec.experiments.outcome import Example
 from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol
-from gfn4rec.experiments.reproduce import disagreement
+from gfn4rec.experiments.reproduce import disagreement, environment, write_all
 from gfn4rec.experiments.tables import Table
 from tests.experiments.book import SEEDS, Book
 
@@ -308,3 +312,28 @@ def test_variants_stand_below_the_whole(book: Book, study: str, whole: str, vari
     assert [row.label for row in table.rows] == ["Energy flow", *frontiers.VARIANTS[study][1]]
     assert cell(table, "Energy flow", "sampled") == [1.9, 1.9]
     assert cell(table, variant, "sampled") == [1.7, 1.7]
+
+
+def test_a_page_shows_the_first_seeds_slates_of_compared_models_online_and_offline(book: Book, tmp_path: Path) -> None:
+    findings = book.findings()
+    needs: list[Need] = [("online", "CF"), ("offline", "CF"), ("online", "b_f = 0.1")]
+    outcomes = {
+        need: [
+            outcome.model_copy(update={"examples": (Example(user="7", way="greedy", titles=(f"{need} {seed}",)),)})
+            for seed, outcome in enumerate(findings.outcomes[need])
+        ]
+        for need in needs
+    }
+    page = write_all({}, replace(findings, outcomes=outcomes), tmp_path).page.read_text(encoding="utf-8")
+    assert page.index("CF</") < page.index("CF, learned offline</")
+    shown = [title for title in (f"{need} {seed}" for need in needs for seed in SEEDS) if escape(title) in page]
+    assert shown == ["('online', 'CF') 0", "('offline', 'CF') 0"]
+
+
+def test_commits_of_runs_are_told_and_so_is_that_one_is_not_known(book: Book) -> None:
+    findings = book.findings()
+    assert environment(findings)["commits"] == "unknown"
+    one, other = findings.outcomes["online", "CF"]
+    known = [one.model_copy(update={"git_hash": "0123456789abcdef"}), other]
+    assert environment(replace(findings, outcomes={("online", "CF"): known}))["commits"] == "0123456789ab, unknown"
+    assert environment(replace(findings, outcomes={}))["commits"] == "none"

@@ -13,6 +13,7 @@ import pytest
 from markupsafe import escape
 
 from gfn4rec.cli import main
+from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.errors import RunError
 from gfn4rec.experiments import engines, extra
 from gfn4rec.experiments.engines import Tell
@@ -234,7 +235,7 @@ def test_all_models_can_be_asked_for() -> None:
 
 def test_published_figures() -> None:
     """Sums of all printed columns, added from the paper."""
-    movies, videos = published_for("ml-1m"), published_for("kuairand-1k")
+    movies, videos = published_for("ml-1m", PrepareConfig()), published_for("kuairand-1k", PrepareConfig())
     assert movies is not None
     assert videos is not None
     assert sums(movies.online) == pytest.approx(
@@ -275,8 +276,30 @@ def test_published_figures() -> None:
     )
     seconds = {name: row["seconds"] for name, row in videos.time.items()}
     assert seconds == {"CF": 3341, "ListCVAE": 4800, "GFN4Rec": 5500}
-    assert published_for("own log") is None
+    assert published_for("own log", PrepareConfig()) is None
     assert {each.name for each in published()} == {"ML1M", "KR1K"}
+
+
+@pytest.mark.parametrize(
+    ("data_set", "prepared"),
+    [
+        ("kuairand-pure", PrepareConfig()),
+        ("kuairand-27k", PrepareConfig()),
+        ("kuairand-1k", PrepareConfig(core=10)),
+        ("kuairand-1k", PrepareConfig(slate_size=5)),
+    ],
+)
+def test_no_published_figures_beside_what_the_paper_does_not_have(data_set: str, prepared: PrepareConfig) -> None:
+    """Its settings are a good start and its claims can be judged all the same."""
+    alike = published_for(data_set, prepared)
+    assert alike is not None
+    assert (alike.name, alike.settings, alike.data_sets) == ("KR1K", {"b_r": 0.1, "b_f": 1.0, "b_z": 1.0}, ())
+    assert not any((alike.online, alike.offline, alike.balance, alike.sensitivity, alike.time))
+
+
+def test_published_figures_do_not_depend_on_how_much_is_held_out() -> None:
+    prepared = PrepareConfig(val_slates=2)
+    assert published_for("kuairand-1k", prepared) is published_for("kuairand-1k", PrepareConfig())
 
 
 def sums(rows: dict[str, dict[str, float]]) -> dict[str, float]:

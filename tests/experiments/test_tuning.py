@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
+from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.errors import UserError
 from gfn4rec.experiments import tuning
 from gfn4rec.experiments.lab import Lab
@@ -109,7 +110,7 @@ def test_a_search_starts_where_the_papers_ended(
         return Best(policy, {"b_r": 0.7}, 1.0, ())
 
     monkeypatch.setattr(tuning, "search", search)
-    monkeypatch.setattr(tuning, "published_for", lambda _: published_for("kuairand-1k"))
+    monkeypatch.setattr(tuning, "published_for", lambda *_: published_for("kuairand-1k", PrepareConfig()))
     protocol = tuning.tune(Protocol(BUDGETS["quick"]), [("online", "GFN4Rec")], 7, Lab(world, engine), tmp_path)
     assert starts == [{"b_r": 0.1, "b_f": 1.0, "b_z": 1.0, "warmup_steps": 20}]
     settings = protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings
@@ -123,6 +124,7 @@ def test_gfn_gets_the_papers_settings_unless_others_were_found(world: World) -> 
     class Movies:
         class data:  # noqa: N801
             name = "ml-1m"
+            settings = PrepareConfig()
 
     changed = with_published_settings(protocol, Movies())  # type: ignore[arg-type]
     of_paper = {"b_r": 0.3, "b_f": 0.5, "b_z": 1.0}

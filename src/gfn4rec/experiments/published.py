@@ -3,11 +3,14 @@
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from gfn4rec.config import StrictConfig
+from gfn4rec.data.manifest import PrepareConfig
+
+AS_PREPARED_BY_THE_PAPER: Final = {"core": 20, "slate_size": 6}
 
 Rows = dict[str, dict[str, float]]
 
@@ -37,11 +40,12 @@ def published() -> tuple[Published, ...]:
     return tuple(Published.parse({"name": name, **table}, name) for name, table in tomllib.loads(text).items())
 
 
-def published_for(data_set: str) -> Published | None:
-    """What is to be shown beside a data set, if anything."""
+def published_for(data_set: str, prepared: PrepareConfig) -> Published | None:
+    """What is to be shown beside a data set, if anything: figures only where it is prepared as the paper's was."""
+    is_theirs = prepared.model_dump(include=set(AS_PREPARED_BY_THE_PAPER)) == AS_PREPARED_BY_THE_PAPER
     for each in published():
-        if data_set in each.data_sets:
+        if is_theirs and data_set in each.data_sets:
             return each
-        if data_set in each.alike:
-            return Published(**each.model_dump(include={"name", "data_sets", "summary", "reward_range", "settings"}))
+        if data_set in (*each.data_sets, *each.alike):
+            return Published(**each.model_dump(include={"name", "summary", "reward_range", "settings"}), data_sets=())
     return None

@@ -113,7 +113,7 @@ def _findings(
         if all(task.key() in carried.found for task in each)
     }
     points = carried.found.get(ruler.key(), []) if ruler else []
-    return Findings(world, protocol, outcomes, points, published_for(world.data.name))
+    return Findings(world, protocol, outcomes, points, published_for(world.data.name, world.data.settings))
 
 
 def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any], out: Path) -> None:

@@ -69,7 +69,7 @@ def _config(need: Need, protocol: Protocol, num_trials: int) -> SearchConfig:
 
 def with_published_settings(protocol: Protocol, world: World) -> Protocol:
     """Where no search has been made, GFN4Rec gets what the paper's search ended with."""
-    of_paper = published_for(world.data.name)
+    of_paper = published_for(world.data.name, world.data.settings)
     if of_paper is None:
         return protocol
     tuned = {kind: {"gfn": of_paper.settings, **protocol.tuned.get(kind, {})} for kind in KINDS}
