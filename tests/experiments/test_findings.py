@@ -9,12 +9,16 @@ from markupsafe import escape
 
 from gfn4rec.evaluation.ruler import reward_at
 from gfn4rec.experiments import comparisons, figures, frontiers, studies
+from gfn4rec.experiments.disagreement import disagreements
 from gfn4rec.experiments.models import FAIR, MODELS
 from gfn4rec.experiments.outcome import Example
 from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol
-from gfn4rec.experiments.reproduce import disagreement, environment, write_all
-from gfn4rec.experiments.tables import Table
+from gfn4rec.experiments.published import published
+from gfn4rec.experiments.reproduce import environment, write_all
+from gfn4rec.experiments.tables import Column, Row, Table
 from tests.experiments.book import SEEDS, Book
+
+TABLES_WITH_REASONS = (comparisons.data_table, comparisons.online_table, comparisons.offline_table)
 
 
 def cell(table: Table, label: str, column: str) -> Any:
@@ -133,12 +137,34 @@ def test_the_frontier_has_every_way_and_the_ruler_without_its_random_point(
 
 def test_differences_from_the_paper_are_told(book: Book) -> None:
     book.greedy["online", "CF"] = {"reward": 2.073 * 1.04, "max_reward": 2.939 * 1.1, "coverage": 13.963}
-    told = disagreement(comparisons.online_table(book.findings()))
-    assert told is not None
-    assert "CF, maximum reward +10%" in told
+    table = comparisons.online_table(book.findings())
+    (told,) = disagreements([table], {})
+    assert told.startswith(f"{table.title}: more than 5% from the paper's are CF, maximum reward +10%; ")
     assert "CF, average reward" not in told
     assert "GFN4Rec, average reward -54%" in told
-    assert disagreement(comparisons.online_table(book.findings("own log"))) is None
+    assert disagreements([comparisons.online_table(book.findings("own log"))], {"online": {"CF": "why"}}) == []
+
+
+def test_reasons_are_told_of_rows_that_are_far(book: Book) -> None:
+    book.greedy["online", "CF"] = {"reward": 2.073, "max_reward": 2.939, "coverage": 13.963}
+    tables = [comparisons.online_table(book.findings()), comparisons.offline_table(book.findings())]
+    reasons = {"online": {"CF": "as printed", "PRM": "one", "Unheard of": "none"}, "time": {"PRM": "other"}}
+    assert disagreements(tables, reasons)[2:] == ["PRM: one"]
+
+
+def test_figures_that_agree_are_told_to() -> None:
+    rows = [Row("CF", {"reward": (1.04,)}, {"reward": 1.0})]
+    table = Table("online", "Online learning", "", [Column("reward", "Reward")], rows)
+    told = ["Online learning: all figures are within 5% of the paper's."]
+    assert disagreements([table], {"online": {"CF": "why"}}) == told
+
+
+def test_reasons_name_tables_and_rows_that_there_are(book: Book) -> None:
+    for each in published():
+        tables = {table.name: table for table in (make(book.findings()) for make in TABLES_WITH_REASONS)}
+        for name, of_table in each.reasons.items():
+            labels = each.data_sets if name == "data" else [row.label for row in tables[name].rows]
+            assert set(of_table) <= set(labels)
 
 
 @pytest.mark.parametrize(("budget", "words"), [("quick", "not a result"), ("short", "a fifth of the paper's steps")])
@@ -184,8 +210,7 @@ def test_the_papers_diversity_stands_beside_the_authors_rule_only(book: Book) ->
         "coverage": 13.963,
         "ild_reference": 0.529,
     }
-    told = disagreement(table)
-    assert told is not None
+    (told,) = disagreements([table], {})
     assert "CF, ild, authors' rule +10%" in told
 
 

@@ -31,6 +31,8 @@ class Published(StrictConfig):
     balance: Rows = Field(default_factory=dict)
     sensitivity: dict[str, Rows] = Field(default_factory=dict)
     time: Rows = Field(default_factory=dict)
+    reasons: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Why our figures are others, as far as it is known, by table and row."""
 
 
 @cache

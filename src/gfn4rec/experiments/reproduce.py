@@ -10,6 +10,7 @@ from typing import Any
 from gfn4rec.config import nearest
 from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments.campaign import Carried, Shelf, Watch, carry_out
+from gfn4rec.experiments.disagreement import disagreements
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.models import MODELS
@@ -19,14 +20,13 @@ from gfn4rec.experiments.published import published_for
 from gfn4rec.experiments.report import Plot, Report, Section, Slates, render_report
 from gfn4rec.experiments.reproductions import REPRODUCTIONS, Reproduction
 from gfn4rec.experiments.table_formats import to_csv, to_latex, to_markdown
-from gfn4rec.experiments.tables import Table, judge
+from gfn4rec.experiments.tables import Table
 from gfn4rec.experiments.tasks import JobTask, RulerTask, Task
 from gfn4rec.experiments.tuning import with_published_settings
 from gfn4rec.experiments.world import World
 from gfn4rec.storage import MANIFEST, make_directory, write_whole
 
 GROUPS = {"all": True, "studies": False}  # whether they are of the paper
-NOTABLE = 0.05  # of a published figure is a difference worth a sentence
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,13 @@ def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any
 def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path) -> Made:
     """Tables as Markdown, LaTeX and CSV, plots as PNG, the page as HTML, and a page to read as it stands."""
     sections, tables, text = [], dict[str, Table](), [f"# {findings.world.title()}\n"]
+    reasons = findings.published.reasons if findings.published else {}
     for folder in ("tables", "plots"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     for name, each in wanted.items():
         made = [make(findings) for make in each.tables]
         pictures = [make(findings) for make in each.pictures]
-        paragraphs = [each.words, *(sentence for table in made if (sentence := disagreement(table)))]
+        paragraphs = [each.words, *disagreements(made, reasons)]
         plots = [Plot(one.name, one.title, one.caption, one.picture.svg(one.name)) for one in pictures]
         sections.append(Section(name, each.title, paragraphs, made, plots))
         tables |= {table.name: table for table in made}
@@ -172,22 +173,6 @@ def _slates(findings: Findings) -> list[Section]:
     ]
     words = "What the first seed's policies show to users of the log: greedily, and sampled."
     return [Section("slates", "A few slates", [words], slates=shown)] if shown else []
-
-
-def disagreement(table: Table) -> str | None:
-    """A sentence on the figures that are far from the published ones; None if there are none to compare."""
-    differences = {
-        f"{row.label}, {cell.column.label.lower()}": cell.relative_difference
-        for row, cells in judge(table)
-        for cell in cells
-        if cell.relative_difference is not None
-    }
-    if not differences:
-        return None
-    far = [f"{name} {each:+.0%}" for name, each in differences.items() if abs(each) > NOTABLE]
-    if not far:
-        return f"{table.title}: all figures are within {NOTABLE:.0%} of the paper's."
-    return f"{table.title}: more than {NOTABLE:.0%} from the paper's are {'; '.join(far)}."
 
 
 def _report(sections: Sequence[Section], findings: Findings) -> Report:
