@@ -64,8 +64,8 @@ def resume(
     device: torch.device | str = "cpu",
     report: Report = lambda *_: None,
     tell: Tell = lambda _: None,
-    data: Path | None = None,
-    simulator: Path | None = None,
+    data: Path | str | None = None,
+    simulator: Path | str | None = None,
 ) -> dict[str, Any] | None:
     """Go on with an interrupted run, as if it had not been interrupted; `tell` hears of damaged checkpoints.
 
@@ -116,8 +116,8 @@ class Evaluation:
 
 def evaluate(
     directory: Path | str,
-    simulator: Path | None = None,
-    data: Path | None = None,
+    simulator: Path | str | None = None,
+    data: Path | str | None = None,
     temperatures: Sequence[float] = (1.0,),
     num_batches: int = 100,
     ruler_batches: int = 20,
@@ -139,7 +139,7 @@ def evaluate(
     ruler: list[FrontierPoint] = []
     if ruler_batches:
         rulers = {} if rulers is None else rulers
-        path = (simulator or Path(str(run.manifest.simulator_path))).resolve()
+        path = Path(simulator or str(run.manifest.simulator_path)).resolve()
         whose = f"{kind} {path} {users.config.model_dump_json()} {run.manifest.data.model_dump_json()} {seed}"
         if whose not in rulers:
             rulers[whose] = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report)
@@ -159,8 +159,8 @@ def evaluate(
 
 def evaluate_scores(
     directory: Path | str,
-    simulator: Path | None = None,
-    data: Path | None = None,
+    simulator: Path | str | None = None,
+    data: Path | str | None = None,
     num_batches: int = 5,
     seed: int = 0,
     device: torch.device | str = "cpu",

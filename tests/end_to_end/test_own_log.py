@@ -78,3 +78,13 @@ def test_the_same_in_python(log: Path, tmp_path: Path, cli: Cli) -> None:
     assert set(found.rows) == {"greedy", "T=1", "T=0.5"}
     assert len(answer.slates) == 2
     assert len(answer.slates[0].items) == 3
+
+    (tmp_path / "data").rename(tmp_path / "moved")
+    (tmp_path / "sim").rename(tmp_path / "users")
+    run, data, users = (str(tmp_path / name) for name in ("run", "moved", "users"))  # paths may be written as text
+    again = api.evaluate(run, users, data, temperatures=(1.0, 0.5), num_batches=2, ruler_batches=1)
+    assert again.rows == found.rows
+    assert api.evaluate_scores(run, users, data, num_batches=1)
+    opened = api.Recommender.open(run, data, simulator=users)
+    (same,) = opened.recommend([api.Query(user="u3")], num_slates=2)
+    assert same == answer

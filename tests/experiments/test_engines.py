@@ -13,7 +13,7 @@ from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.search import SearchConfig, search
 from gfn4rec.experiments.world import World
 from tests.experiments.conftest import HereEngine
-from tests.experiments.work import square, wait_for, work_until_asked
+from tests.experiments.work import add_tiny, square, wait_for, work_until_asked
 from tests.training.conftest import TRIAL
 
 
@@ -37,6 +37,11 @@ def test_results_progress_and_failures() -> None:
     assert Event(0, done=1, total=2) in events
     assert [event.index for event in events if event == Event(event.index)] == [0, 1, 2]  # that they began
     assert not multiprocessing.active_children()
+
+
+def test_tiny_numbers_do_not_slow_workers_down() -> None:
+    events = list(LocalEngine(num_workers=1).run(add_tiny, [1e-30, 1e-40]))
+    assert [event.result for event in events if event.is_over] == [pytest.approx(1e-30), 0.0]
 
 
 def test_who_stops_listening_ends_the_work(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import torch
+
 from gfn4rec.errors import RunError
 from gfn4rec.experiments.engines import Tell
 from gfn4rec.training.interruption import asked_to_end
@@ -38,3 +40,8 @@ def wait_for(path: Path, tell: Tell) -> None:
         work_until_asked(path, tell)
     while not path.with_name("second").is_file():
         pass
+
+
+def add_tiny(item: float, _: Tell) -> float:
+    """What a number of no size is, once something is done with it."""
+    return float(torch.tensor(item) + 0.0)

@@ -16,8 +16,9 @@ def choose_device(device: str, threads: int | None) -> str:
     """The device, after a check that it is there."""
     import torch
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    from gfn4rec.training.process import set_up_process
+
+    set_up_process(threads)
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:

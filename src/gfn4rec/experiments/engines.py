@@ -14,9 +14,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeAlias
 
-import torch
-
 from gfn4rec.errors import RunError, UserError
+from gfn4rec.training.process import set_up_process
 
 Tell: TypeAlias = Callable[[int, int], None]
 Work: TypeAlias = Callable[[Any, Tell], Any]  # an item and whom to tell of progress -> its result
@@ -121,7 +120,7 @@ def _ending(busy: _Busy) -> Iterator[None]:
 
 
 def _child(work: Work, item: Any, index: int, connection: Connection, num_threads: int) -> None:
-    torch.set_num_threads(num_threads)
+    set_up_process(num_threads)
     with suppress(BrokenPipeError):
         connection.send(_outcome(work, item, index, lambda done, total: connection.send(Event(index, done, total))))
 
@@ -194,7 +193,7 @@ def _knock(address: str | None) -> None:
 
 
 def _ray_task(work: Work, item: Any, index: int, num_threads: int) -> Event:
-    torch.set_num_threads(num_threads)
+    set_up_process(num_threads)
     return _outcome(work, item, index, lambda *_: None)
 
 

@@ -84,9 +84,9 @@ class Recommender:
     def open(
         cls,
         directory: Path | str,
-        data: Path | None = None,
+        data: Path | str | None = None,
         device: torch.device | str = "cpu",
-        simulator: Path | None = None,
+        simulator: Path | str | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> "Recommender":
         """From a run. Where its simulator is at hand, answers come with expected rewards; `tell` hears why not."""

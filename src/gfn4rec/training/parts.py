@@ -86,28 +86,29 @@ def new_manifest(
     )
 
 
-def data_of(run: Run, device: torch.device | str, path: Path | None = None, simulator: Path | None = None) -> SlateData:
+def data_of(
+    run: Run, device: torch.device | str, path: Path | str | None = None, simulator: Path | str | None = None
+) -> SlateData:
     """The data set a run was made with, or the same one at another place."""
-    path = Path(run.manifest.data_path) if path is None else path
+    path = Path(run.manifest.data_path if path is None else path)
     if not path.exists():
         raise UserError(f"{path}: the data set of this run is not there; say with --data where it is")
-    if simulator is None and run.manifest.simulator_path is not None:
-        simulator = Path(run.manifest.simulator_path)
-    data = open_data(path, run.manifest.settings, device, simulator)
+    simulator = run.manifest.simulator_path if simulator is None else simulator
+    data = open_data(path, run.manifest.settings, device, None if simulator is None else Path(simulator))
     refuse_other_data(run.manifest.data, data.manifest, run.directory)
     return data
 
 
-def users_of(run: Run, data: SlateData, path: Path | None = None, may_differ: bool = True) -> Users:
+def users_of(run: Run, data: SlateData, path: Path | str | None = None, may_differ: bool = True) -> Users:
     """The simulated users a run was made with, or those at a path: others, or the same at another place."""
-    if path is None and run.manifest.simulator_path is None:
+    place = run.manifest.simulator_path if path is None else path
+    if place is None:
         raise UserError(f"{run.directory}: was trained without a simulator; name one with --simulator")
-    if path is None:
-        path, may_differ = Path(str(run.manifest.simulator_path)), False
-        if not path.exists():
-            raise UserError(f"{path}: the simulator of this run is not there; say with --simulator where it is")
+    is_its_own, path = path is None, Path(place)
+    if is_its_own and not path.exists():
+        raise UserError(f"{path}: the simulator of this run is not there; say with --simulator where it is")
     # Plots that lie beside the weights may be drawn anew.
     its_files, files = run.manifest.simulator_files or {}, read_simulator_manifest(path).files
-    if not may_differ and files[WEIGHTS] != its_files.get(WEIGHTS):
+    if (is_its_own or not may_differ) and files[WEIGHTS] != its_files.get(WEIGHTS):
         raise UserError(f"{path}: not the simulator of this run, or changed since; name another with --simulator")
     return open_users(path, data, run.manifest.settings)
