@@ -116,6 +116,15 @@ def test_curves_are_of_both_objectives_and_both_ways(book: Book, monkeypatch: py
     assert all(len(curves) == len(SEEDS) for curves in drawn.values())
 
 
+def test_curves_end_in_figures_of_both_objectives_and_both_ways(book: Book) -> None:
+    book.greedy["online", "GFN4Rec (DB)"] = {"reward": 2.3}
+    book.sampled["online", "GFN4Rec"] = {"reward": 2.0}
+    table = comparisons.curve_ends_table(book.findings())
+    rewards = {row.label: row.values["reward"] for row in table.rows}
+    assert rewards == {"DB, greedy": (2.3, 2.3), "DB, Explore": (1, 1), "TB, greedy": (1, 1), "TB, Explore": (2, 2)}
+    assert not any(row.published for row in table.rows)
+
+
 def test_the_frontier_has_every_way_and_the_ruler_without_its_random_point(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,11 @@ BALANCE_LINES: Mapping[str, Line] = {
     "DB": Line("GFN4Rec (DB)", is_baseline=False, published="DB"),
     "TB": Line("GFN4Rec", is_baseline=False, published="TB"),
 }
+CURVE_LINES: Mapping[str, Line] = {
+    f"{label}, {how}": replace(line, way=way, published=None)
+    for label, line in BALANCE_LINES.items()
+    for how, way in (("greedy", GREEDY), ("Explore", SAMPLED))
+}
 
 
 def needs_of(kind: Kind, lines: Mapping[str, Line]) -> tuple[Need, ...]:
@@ -185,3 +190,9 @@ def balance_table(findings: Findings) -> Table:
     beside = findings.published.balance if findings.published else {}
     what = Comparison("balance", "Trajectory against detailed balance, offline", "offline", BALANCE_LINES)
     return compare(findings, what, tuple(COLUMNS), beside)
+
+
+def curve_ends_table(findings: Findings) -> Table:
+    """What the curves of the paper's Figure 4 end with."""
+    what = Comparison("curve-ends", "Trajectory against detailed balance, online", "online", CURVE_LINES)
+    return compare(findings, what, BASIC_BY_BOTH_RULES, {})

@@ -3,15 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfn4rec.experiments.comparisons import BASIC, BASIC_BY_BOTH_RULES, COLUMNS, ONLINE_MODELS, PUBLISHED_AS
+from gfn4rec.experiments.comparisons import (
+    BASIC,
+    BASIC_BY_BOTH_RULES,
+    COLUMNS,
+    CURVE_LINES,
+    ONLINE_MODELS,
+    PUBLISHED_AS,
+    needs_of,
+)
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import SENSITIVITY
-from gfn4rec.experiments.outcome import Outcome
+from gfn4rec.experiments.outcome import GREEDY, Outcome
 from gfn4rec.experiments.picture import Picture
 from gfn4rec.experiments.plots import Curve, Point, plot_curves, plot_frontier, plot_sensitivity
 from gfn4rec.experiments.protocol import Need
-
-CURVE_MODELS = ("GFN4Rec", "GFN4Rec (DB)")
 
 
 @dataclass(frozen=True)
@@ -26,21 +32,18 @@ class NamedPicture:
 
 def curves_figure(findings: Findings) -> NamedPicture:
     """Figure 4 of the paper."""
-    series = {}
-    for model, label in zip(CURVE_MODELS, ("TB", "DB"), strict=True):
-        outcomes = findings.outcomes["online", model]
-        for way, name in (("greedy", "greedy"), ("sampled", "Explore")):
-            series[f"{label}, {name}"] = [_curve(outcome, way) for outcome in outcomes]
+    series = {
+        label: [_curve(each, line.way == GREEDY) for each in findings.outcomes["online", line.model]]
+        for label, line in CURVE_LINES.items()
+    }
     metrics = {metric: COLUMNS[metric].label for metric in BASIC}
-    needs: list[Need] = [("online", model) for model in CURVE_MODELS]
-    caption = (
-        f"Looks at the policy on the way; lines are means and bands the range of the seeds. {findings.caption(*needs)}"
-    )
+    told = findings.caption(*needs_of("online", CURVE_LINES))
+    caption = f"Looks at the policy on the way; lines are means and bands the range of the seeds. {told}"
     return NamedPicture("curves", "Learning curves, greedy and Explore", caption, plot_curves(series, metrics))
 
 
-def _curve(outcome: Outcome, way: str) -> Curve:
-    return [(point.step, getattr(point, way)) for point in outcome.curve]
+def _curve(outcome: Outcome, is_greedy: bool) -> Curve:
+    return [(point.step, point.greedy if is_greedy else point.sampled) for point in outcome.curve]
 
 
 def frontier_figure(findings: Findings) -> NamedPicture:

@@ -10,12 +10,13 @@ from gfn4rec.experiments.claims import CLAIM_NEEDS, claims_table
 from gfn4rec.experiments.comparisons import (
     AUTHORS_LINES,
     BALANCE_LINES,
+    CURVE_LINES,
     OFFLINE_LINES,
     ONLINE_LINES,
     ONLINE_MODELS,
     needs_of,
 )
-from gfn4rec.experiments.figures import CURVE_MODELS, NamedPicture
+from gfn4rec.experiments.figures import NamedPicture
 from gfn4rec.experiments.findings import Findings
 from gfn4rec.experiments.models import FAIR
 from gfn4rec.experiments.protocol import Need
@@ -97,9 +98,10 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
     ),
     "curves": Reproduction(
         title="Learning curves",
-        needs=tuple(("online", model) for model in CURVE_MODELS),
+        needs=needs_of("online", CURVE_LINES),
+        tables=[comparisons.curve_ends_table],
         pictures=[figures.curves_figure],
-        words="Figure 4 of the paper.",
+        words="Figure 4 of the paper, and what its curves end with.",
     ),
     "b_f": _sensitivity("b_f", "Table 6 of the paper: b_r = 0.5, b_z = 1"),
     "b_r": _sensitivity("b_r", "Table 7 of the paper: b_f = 1, b_z = 1"),
