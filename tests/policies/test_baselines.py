@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from gfn4rec.policies.list_cvae import ListCVAE, gaussian_divergence
 from gfn4rec.policies.losses import reward_cross_entropy
 from gfn4rec.policies.prm import PRM
 from gfn4rec.policies.rerank_cf import RerankCF
+from gfn4rec.training.config import resolve_settings
 from tests.small_catalogue import make_batch, make_catalogue, make_policy, make_requests
 
 
@@ -157,6 +159,50 @@ def test_shown_items_stand_anywhere_in_the_list_prm_learns_from() -> None:
     for position in range(3):
         count = torch.bincount(shown[:, position], minlength=10)
         assert float(((count - 300) ** 2 / 300).sum()) < 33.7  # 9 degrees, one in 10,000
+
+
+@pytest.mark.parametrize("others", ["ranked", "random"])
+def test_what_stands_beside_shown_items_when_prm_learns(others: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make_policy(
+        "prm", make_catalogue(num_items=60), others=others, ranker={"list_length": 30}, unknown_user_share=0.0
+    )
+    assert isinstance(policy, PRM)
+    lists, scores = list[torch.Tensor](), policy._scores
+
+    def watched(state_BS: torch.Tensor, table_ND: torch.Tensor, shortlist: Candidates, place_BC: torch.Tensor) -> Any:
+        lists.append(shortlist.item_BC)
+        return scores(state_BS, table_ND, shortlist, place_BC)
+
+    monkeypatch.setattr(policy, "_scores", watched)
+    batch = make_batch(policy.catalogue, 200)
+    policy.loss(batch, generator())
+    ((state_BS, table_ND), (item_BC,)) = policy.backbone.encode(batch.request), lists
+    ranking_BN = policy.ranker.head.queries(state_BS) @ table_ND.T
+    count_N, num_others = torch.zeros(61), 0
+    for shown, listed, score_N in zip(batch.slate_BK.tolist(), item_BC.tolist(), ranking_BN, strict=True):
+        order = score_N[1:].argsort(descending=True) + 1
+        rest = [item for item in listed if item > 0 and item not in shown]
+        assert set(shown) <= set(listed)
+        assert len(set(rest)) == len(rest)
+        if others == "ranked":
+            assert sorted(rest) == sorted([item for item in order.tolist() if item not in shown][:27])
+        count_N[rest] += 1
+        num_others += len(rest)
+    if others == "random":  # 27 draws with replacement from 57 leave 57 (1 - (56 / 57) ** 27) different ones
+        assert num_others / 200 == pytest.approx(57 * (1 - (56 / 57) ** 27), abs=0.5)
+        chance_N = count_N[1:] / (200 - torch.bincount(batch.slate_BK.flatten(), minlength=61)[1:])
+        assert float((chance_N - num_others / 200 / 57).abs().max()) < 0.18  # five standard deviations
+
+
+def test_prm_learns_from_a_log_with_random_others_unless_told() -> None:
+    assert resolve_settings("online", "prm").policy_settings["others"] == "ranked"
+    assert resolve_settings("offline", "prm").policy_settings["others"] == "random"
+    assert resolve_settings("offline", "prm", changes={"others": "ranked"}).policy_settings["others"] == "ranked"
+
+
+def test_random_others_on_lists_of_a_small_catalogue() -> None:
+    policy = make_policy("prm", make_catalogue(num_items=3), others="random")
+    assert torch.isfinite(policy.loss(make_batch(policy.catalogue, 4), generator()).loss)
 
 
 def test_prm_serves_the_list_in_the_rankers_order() -> None:

@@ -76,6 +76,7 @@ class Policy(nn.Module, ABC):
     learns_in_stages: ClassVar[bool] = False
     """Whether its ranker learns alone for `ranker.first_steps` steps."""
     training_defaults: ClassVar[Mapping[str, Any]] = {}  # settings of the loops that it learns best with
+    offline_defaults: ClassVar[Mapping[str, Any]] = {}  # its own settings, where other ones suit a log
 
     def __init__(self, catalogue: Catalogue, config: Any) -> None:
         super().__init__()

@@ -53,15 +53,18 @@ class InitialRanker(nn.Module):
         item_BC = torch.cat([slate_BK, item_BC.masked_fill(is_shown_BC, 0)], dim=1)
         return Candidates.of_lists(item_BC)
 
+    def random_list(self, slate_BK: Tensor, num_items: int, generator: torch.Generator) -> Candidates:
+        """Given slates among items drawn at random, a list of each; what is drawn twice stands there once."""
+        other_BC = _draw_others(slate_BK, num_items, self.list_length - slate_BK.shape[1], generator)
+        other_BC = other_BC.sort(dim=1).values
+        other_BC[:, 1:] = other_BC[:, 1:].masked_fill(other_BC[:, 1:] == other_BC[:, :-1], 0)
+        return Candidates.of_lists(torch.cat([slate_BK, other_BC], dim=1))
+
     def loss(
         self, state_BS: Tensor, table_ND: Tensor, slate_BK: Tensor, target_BK: Tensor, generator: torch.Generator
     ) -> Tensor:
         """Reward-weighted cross-entropy of a softmax over the shown items and random others."""
-        num_others = len(table_ND) - 1 - slate_BK.shape[1]
-        shape = (len(slate_BK), min(self.config.num_negatives, num_others))
-        other_BC = torch.randint(max(1, num_others), shape, generator=generator, device=slate_BK.device) + 1
-        for shown_B in slate_BK.sort(dim=1).values.unbind(dim=1):  # in ascending order, step over each
-            other_BC = other_BC + (other_BC >= shown_B[:, None])
+        other_BC = _draw_others(slate_BK, len(table_ND) - 1, self.config.num_negatives, generator)
         item_BC = torch.cat([slate_BK, other_BC], dim=1)
         column_BK = torch.arange(slate_BK.shape[1], device=slate_BK.device).expand_as(slate_BK)
         return reward_cross_entropy(self.head.scores(state_BS, table_ND, item_BC), column_BK, target_BK)
@@ -86,3 +89,13 @@ class InitialRanker(nn.Module):
         other = reranker()
         loss = other.loss + terms["ranker"] if terms else other.loss
         return Loss(loss, {**other.terms, **terms})
+
+
+def _draw_others(slate_BK: Tensor, num_items: int, count: int, generator: torch.Generator) -> Tensor:
+    """Items that are not in the slates, uniformly and with replacement."""
+    num_others = num_items - slate_BK.shape[1]
+    shape = (len(slate_BK), min(count, num_others))
+    other_BC = torch.randint(max(1, num_others), shape, generator=generator, device=slate_BK.device) + 1
+    for shown_B in slate_BK.sort(dim=1).values.unbind(dim=1):  # in ascending order, step over each
+        other_BC = other_BC + (other_BC >= shown_B[:, None])
+    return other_BC

@@ -1,6 +1,7 @@
 """PRM: a transformer re-ranks the list of an initial ranker, with personalised vectors of the items."""
 
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +30,8 @@ class PRMConfig(BackboneConfig):
     """Transformer layers of the re-ranker."""
     pv_weight: float = Field(default=0.1, ge=0)
     """Weight of the loss of the personalised vectors."""
+    others: Literal["ranked", "random"] = "ranked"
+    """What it learns to tell shown items from: the best others of its ranker, or random ones (offline by default)."""
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -42,6 +45,8 @@ class PRM(Policy):
 
     description: ClassVar = "a transformer re-ranks the list of an initial ranker, with personalised vectors"
     learns_in_stages: ClassVar = True
+    # Who filled the log did not choose from the ranker's list: what stands on it and not in the log is no worse for it.
+    offline_defaults: ClassVar[Mapping[str, Any]] = {"others": "random"}
     Config: ClassVar = PRMConfig
     config: PRMConfig
 
@@ -103,8 +108,7 @@ class PRM(Policy):
         target_BK = self.catalogue.scale_reward(batch.item_reward_BK)
 
         def rerank() -> Loss:
-            candidates = self._candidates(None, batch.request)
-            shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, batch.slate_BK)
+            shortlist = self._learning_list(state_BS, table_ND, batch, generator)
             noise_BC = torch.rand(shortlist.item_BC.shape, generator=generator, device=state_BS.device)
             score_BC, personal_BC = self._scores(state_BS, table_ND, shortlist, _places(noise_BC, shortlist))
             column_BK = shortlist.columns(batch.slate_BK)
@@ -115,6 +119,13 @@ class PRM(Policy):
             return Loss(terms["rerank"] + self.config.pv_weight * terms["personal"], terms)
 
         return self.ranker.staged_loss(state_BS, table_ND, batch.slate_BK, target_BK, generator, step, rerank)
+
+    def _learning_list(
+        self, state_BS: Tensor, table_ND: Tensor, batch: SlateBatch, generator: torch.Generator
+    ) -> Candidates:
+        if self.config.others == "random":
+            return self.ranker.random_list(batch.slate_BK, len(table_ND) - 1, generator)
+        return self.ranker.shortlist(state_BS, table_ND, self._candidates(None, batch.request), batch.slate_BK)
 
 
 def _places(score_BC: Tensor, shortlist: Candidates) -> Tensor:

@@ -120,6 +120,8 @@ def resolve_settings(
     kinds = table_configs(kind, name)
     best = policy_class(name).training_defaults
     tables["training"] = {key: best[key] for key in best if key in kinds["training"].model_fields} | tables["training"]
+    if kind == "offline":
+        tables["settings"] = {**policy_class(name).offline_defaults, **tables["settings"]}
     named = changes.items() if isinstance(changes, Mapping) else [parse_change(text) for text in changes]
     for key, value in named:
         _apply(key, value, tables, kinds)
