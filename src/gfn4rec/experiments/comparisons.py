@@ -194,5 +194,5 @@ def balance_table(findings: Findings) -> Table:
 
 def curve_ends_table(findings: Findings) -> Table:
     """What the curves of the paper's Figure 4 end with."""
-    what = Comparison("curve-ends", "Trajectory against detailed balance, online", "online", CURVE_LINES)
+    what = Comparison("curves", "Trajectory against detailed balance, online", "online", CURVE_LINES)
     return compare(findings, what, BASIC_BY_BOTH_RULES, {})
