@@ -160,7 +160,8 @@ def test_the_data_table_needs_no_users(data_folder: Path, tmp_path: Path, cli: C
     [
         (["onlin"], "no table 'onlin'; did you mean 'online'?"),
         (["online", "--budget", "papr"], "no budget 'papr'; did you mean 'paper'?"),
-        (["online", "--set", "b_ff=1"], "unknown key 'b_ff'; did you mean 'b_f'?"),
+        (["online", "--set", "b_ff=1"], "no model has a setting 'b_ff'; did you mean 'b_f'?"),
+        (["online", "--set", "pv_wieght=1"], "no model has a setting 'pv_wieght'; did you mean 'pv_weight'?"),
         (["online", "--engine", "rai"], "choose local or ray"),
         (["online", "--tuned", "nowhere.toml"], "nowhere.toml: no such file"),
         (["online", "--tuned", "x.toml", "--trials", "2"], "give one of them"),

@@ -167,8 +167,11 @@ class Protocol:
 
 def has_setting(kind: Kind, policy: str, key: str) -> bool:
     """Whether a policy, its loop or its users have a setting."""
-    configs = table_configs(kind, policy).values()
-    return any(key == each.key for config in configs for each in describe_settings(config()))
+    return key in _settings_of(kind, policy)
+
+
+def _settings_of(kind: Kind, policy: str) -> list[str]:
+    return [each.key for config in table_configs(kind, policy).values() for each in describe_settings(config())]
 
 
 def read_protocol(
@@ -183,7 +186,8 @@ def read_protocol(
         raise UserError(f"no budget {budget!r}; {nearest(budget, list(BUDGETS))}")
     named = merge_changes(dict(parse_change(text) for text in changes))
     policies = dict.fromkeys(model.policy for model in MODELS.values())
-    for key, value in named.items():
-        if not any(has_setting(kind, policy, key) for kind in KINDS for policy in policies):
-            resolve_settings("online", "gfn", changes={key: value})  # tells what is wrong with it
+    known = list(dict.fromkeys(key for kind in KINDS for policy in policies for key in _settings_of(kind, policy)))
+    for key in named:
+        if key not in known:
+            raise UserError(f"no model has a setting {key!r}; {nearest(key, known)}")
     return Protocol(BUDGETS[budget], num_seeds, num_sensitivity_seeds, read_tuned(tuned) if tuned else {}, named)
