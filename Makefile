@@ -9,7 +9,7 @@ DEMO := build/demo
 demo: $(VENV)/installed
 	$(BIN)/gfn4rec data prepare synthetic-small --out $(DEMO)/data
 	$(BIN)/gfn4rec data show $(DEMO)/data --count 3
-	$(BIN)/gfn4rec reproduce data online --seeds 1 --data $(DEMO)/data --out $(DEMO)/report
+	$(BIN)/gfn4rec reproduce data online --data $(DEMO)/data --out $(DEMO)/report
 	@echo && echo "Open $(DEMO)/report/index.html. Next: $(BIN)/gfn4rec --help, or your own log, as README.md shows."
 
 test: lint
