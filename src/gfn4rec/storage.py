@@ -107,11 +107,11 @@ def _load(path: Path) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file by a new one, whole or not at all."""
     fresh = path.with_name(f".{path.name}-new")
     try:
-        fresh.write_text(text, encoding="utf-8")
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)

@@ -84,6 +84,6 @@ def test_mistakes(fails: Callable[..., str], folder: Path, data_folder: Path, tm
     assert "strategy: Input should be 'line', 'grid' or 'tpe', got 'lines'" in fails_with("cf", "--strategy", "lines")
     assert "unknown key 'b_q'; did you mean" in fails_with("gfn", "--set", "b_q=1")
     assert "--engine slurm: choose local or ray" in fails_with("cf", "--engine", "slurm")
-    assert "--storage: the database cannot be opened" in fails_with("cf", "--storage", "trials")
+    assert "trials: the database cannot be opened" in fails_with("cf", "--storage", "trials")
     assert "nowhere: not a" in fails_with("cf", "--data", tmp_path / "nowhere")
     assert not (tmp_path / "out").exists()

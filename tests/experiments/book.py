@@ -23,6 +23,7 @@ class Book:
         self.sampled: dict[Need, dict[str, float]] = {}
         self.test: dict[Need, dict[str, float]] = {}
         self.curve: dict[Need, list[tuple[dict[str, float], dict[str, float]]]] = {}
+        self.curve_by_seed: dict[Need, list[list[tuple[dict[str, float], dict[str, float]]]]] = {}
         self.steps: dict[Need, Sequence[int]] = {}  # of the looks
         self.seconds: dict[Need, float] = {}
         self.ruler: list[dict[str, Any]] = []
@@ -49,6 +50,8 @@ class Book:
             "r_mrr": 0.04,
         }
         looks = self.curve.get(need, [(base, base), (base, base)])
+        if need in self.curve_by_seed:
+            looks = self.curve_by_seed[need][seed]
         return Outcome(
             key=f"{need} {seed}",
             job=self.protocol.jobs(need)[seed],

@@ -144,7 +144,7 @@ def test_the_ruler_is_measured_once(world: World, tmp_path: Path, engine: HereEn
     assert engine.items == [task]
 
 
-def test_a_ruler_is_of_its_users_and_batches(world: World) -> None:
+def test_a_ruler_is_of_its_world_users_and_batches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {
         RulerTask(small_job(), world).key(),
         RulerTask(small_job(num_users=8), world).key(),
@@ -154,6 +154,11 @@ def test_a_ruler_is_of_its_users_and_batches(world: World) -> None:
     assert len(keys) == 4
     assert RulerTask(small_job("cf", seed=7), world).key() in keys
     assert RulerTask(small_job(rho=world.rho), world).key() in keys
+    elsewhere = World(world.data_path, world.simulator_path)
+    elsewhere.__dict__["identity"] = "elsewhere"
+    assert RulerTask(small_job(), elsewhere).key() not in keys
+    monkeypatch.setattr(tasks, "CODE_VERSION", -1)
+    assert RulerTask(small_job(), world).key() not in keys
 
 
 def test_the_ruler_is_measured_with_as_many_batches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

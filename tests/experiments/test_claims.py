@@ -42,14 +42,20 @@ def test_the_best_baseline_is_that_of_the_online_table(book: Book) -> None:
 def test_explores_widely(book: Book, reward: float, covered: float, expected: str) -> None:
     book.sampled["online", "GFN4Rec"] = {"reward": reward, "coverage": covered}
     assert verdict(book, claims.explores_widely)[0] == expected
-    book.greedy["online", "PRM"] = {"coverage": 11.0}
-    assert verdict(book, claims.explores_widely)[0] != "holds"
+    for more in ("PRM", "CF"):
+        book.greedy["online", more] = {"coverage": 11.0}
+        assert verdict(book, claims.explores_widely)[0] != "holds"
+        book.greedy["online", more] = {"coverage": 5.0}
 
 
 def test_list_cvae_is_diverse(book: Book) -> None:
     book.sampled["online", "ListCVAE"] = {"reward": 0.9, "coverage": 262.0}
     assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds"
     book.sampled["online", "ListCVAE"] = {"reward": 0.98, "coverage": 262.0}  # a little less is not low
+    assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds in part"
+    book.sampled["online", "ListCVAE"] = {"reward": 0.9, "coverage": 262.0}
+    book.greedy["online", "CF"] = {"reward": 2.0}  # low is what is below the lower one
+    book.sampled["online", "ListCVAE"] = {"reward": 1.5, "coverage": 262.0}
     assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds in part"
     book.sampled["online", "ListCVAE"] = {"reward": 0.9, "coverage": 262.0}
     book.greedy["online", "CF"] = {"coverage": 300.0}
@@ -87,6 +93,14 @@ def test_negative_rewards_can_be_compared(book: Book) -> None:
     for model in claims.BASELINES:
         book.greedy["online", model] = book.sampled["online", model] = {"reward": 0.0}
     assert verdict(book, claims.best_in_reward)[0] == "does not hold here"
+    for model in claims.BASELINES:
+        book.greedy["online", model] = {"reward": -0.5}
+    book.sampled["online", "GFN4Rec"] = {"reward": -0.5, "coverage": 40.0}
+    assert verdict(book, claims.explores_widely)[0] == "holds"
+    book.sampled["online", "ListCVAE"] = {"reward": -0.49, "coverage": 40.0}
+    assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds in part"
+    book.sampled["online", "ListCVAE"] = {"reward": -0.6, "coverage": 40.0}
+    assert verdict(book, claims.list_cvae_is_diverse)[0] == "holds"
     below = [({"reward": -1.0}, {"reward": -1.0}), ({"reward": -0.5}, {"reward": -0.6})]
     book.curve["online", "GFN4Rec"] = below
     assert verdict(book, claims.greedy_rises_faster)[0] == "does not hold here"
@@ -178,6 +192,17 @@ def test_greedy_rises_faster(book: Book) -> None:
     assert verdict(book, claims.greedy_rises_faster)[0] == "does not hold here"
 
 
+def test_curves_are_means_over_seeds(book: Book) -> None:
+    for model in ("GFN4Rec", "GFN4Rec (DB)"):
+        book.curve["online", model] = list(zip(GREEDY_CURVE, SAMPLED_CURVE, strict=True))
+    slow = [{**look, "reward": reward} for look, reward in zip(GREEDY_CURVE, (0.0, 0.0, 2.1), strict=True)]
+    seeds = [list(zip(each, SAMPLED_CURVE, strict=True)) for each in (GREEDY_CURVE, slow)]
+    book.curve_by_seed["online", "GFN4Rec"] = seeds
+    found, figures = verdict(book, claims.greedy_rises_faster)
+    assert found == "holds in part"
+    assert figures.startswith("GFN4Rec: reward 1.900 after 2 steps greedy and 2 sampled")
+
+
 def test_a_rise_that_nobody_saw_is_not_judged(book: Book) -> None:
     for model in ("GFN4Rec", "GFN4Rec (DB)"):
         book.curve["online", model] = list(zip(GREEDY_CURVE, SAMPLED_CURVE, strict=True))
@@ -213,7 +238,7 @@ def test_a_coverage_that_rises_does_not_fall_slower(book: Book) -> None:
 
 def test_maximum_is_unstable(book: Book) -> None:
     looks = [{"reward": 2.0 if number % 2 else 2.02, "max_reward": 3.0 if number % 2 else 2.7} for number in range(6)]
-    book.curve["online", "GFN4Rec"] = [(look, look) for look in looks]
+    book.curve["online", "GFN4Rec"] = [(look, {}) for look in looks]
     found, figures = verdict(book, claims.maximum_is_unstable)
     assert found == "holds"  # 3.0, 2.7, 3.0 are moves of 10 % and of 11.1 %
     assert figures == (
@@ -221,10 +246,10 @@ def test_maximum_is_unstable(book: Book) -> None:
         f"it stands at 2.90, and cannot be above {book.world.data.reward_range[1]:g}; 2 times as much is unstable"
     )
     looks = [{"reward": 2.0 if number % 2 else 2.02, "max_reward": 3.0 if number % 2 else 2.95} for number in range(6)]
-    book.curve["online", "GFN4Rec"] = [(look, look) for look in looks]
+    book.curve["online", "GFN4Rec"] = [(look, {}) for look in looks]
     assert verdict(book, claims.maximum_is_unstable)[0] == "does not hold here"  # 1.7 % is not twice 1.0 %
     looks = [{"reward": 2.0 if number % 2 else 2.5, "max_reward": 3.0} for number in range(6)]
-    book.curve["online", "GFN4Rec"] = [(look, look) for look in looks]
+    book.curve["online", "GFN4Rec"] = [(look, {}) for look in looks]
     assert verdict(book, claims.maximum_is_unstable)[0] == "does not hold here"
     book.curve["online", "GFN4Rec"] = [(looks[0], looks[0])]
     assert verdict(book, claims.maximum_is_unstable) == ("not judged", "too few looks")
@@ -236,7 +261,7 @@ def test_converges(book: Book) -> None:
 
     def learn(model: str, *rewards: float) -> None:
         looks = [{"expected_reward": reward} for reward in rewards]
-        book.curve["online", model] = [(look, look) for look in looks]
+        book.curve["online", model] = [(look, {}) for look in looks]
         book.steps["online", model] = steps[: len(looks)]
 
     for model in models:

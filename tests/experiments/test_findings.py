@@ -15,6 +15,7 @@ from gfn4rec.experiments.outcome import Example
 from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol
 from gfn4rec.experiments.published import published
 from gfn4rec.experiments.reproduce import environment, write_all
+from gfn4rec.experiments.reproductions import REPRODUCTIONS, Reproduction
 from gfn4rec.experiments.tables import Column, Row, Table
 from tests.experiments.book import SEEDS, Book
 
@@ -176,7 +177,9 @@ def test_reasons_name_tables_and_rows_that_there_are(book: Book) -> None:
             assert set(of_table) <= set(labels)
 
 
-@pytest.mark.parametrize(("budget", "words"), [("quick", "not a result"), ("short", "a fifth of the paper's steps")])
+@pytest.mark.parametrize(
+    ("budget", "words"), [("quick", "not a result"), ("short", "far fewer steps than the paper's")]
+)
 def test_tables_of_fewer_steps_say_so(book: Book, budget: str, words: str) -> None:
     book.protocol = Protocol(BUDGETS[budget], num_seeds=2)
     assert words in comparisons.online_table(book.findings()).caption
@@ -263,6 +266,53 @@ def test_transfer_is_the_gain_of_learning_online(book: Book) -> None:
     table = studies.transfer_table(book.findings())
     assert cell(table, "CF", "gain") == pytest.approx([25.0, 25.0])
     assert table.rows[0].published == {"online": 2.073, "offline": 1.675}
+    assert [row.published for row in table.rows if row.label == "ListCVAE"] == [{}]  # ours is greedy, theirs is not
+    assert "; up to 5,000 or 10,000 steps; 2 seeds." in table.caption
+    assert table.caption.endswith("in another simulator: for orientation only.")
+    assert "simulator: for" not in studies.transfer_table(book.findings("mine")).caption
+
+
+def test_the_authors_settings_have_a_table_of_their_own(book: Book) -> None:
+    book.greedy["online", "CF, the authors' settings"] = {"reward": 1.7}
+    book.sampled["online", "GFN4Rec, the authors' settings"] = {"reward": 1.9}
+    table = comparisons.authors_table(book.findings())
+    assert cell(table, "CF", "reward") == (1.7, 1.7)
+    assert cell(table, "GFN4Rec (Explore)", "reward") == (1.9, 1.9)
+    assert cell(table, "GFN4Rec", "reward") == (1.0, 1.0)
+    assert table.rows[0].published["reward"] == 2.073
+
+
+def test_in_the_authors_simulator_figures_are_compared_and_differences_explained(
+    book: Book, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    online = {"online": REPRODUCTIONS["online"]}
+    page = write_page(online, book, tmp_path)
+    assert "CF: here it regresses" not in page
+    users = book.world.simulator.model_copy(update={"kind": "reference"})
+    monkeypatch.setitem(book.world.__dict__, "simulator", users)
+    assert comparisons.online_table(book.findings()).caption.endswith(" The paper's figures are of its ML1M.")
+    assert "CF: here it regresses" in write_page(online, book, tmp_path)
+
+
+def write_page(wanted: dict[str, Reproduction], book: Book, out: Path) -> str:
+    for folder in ("tables", "plots"):
+        (out / folder).mkdir(exist_ok=True)
+    write_all(wanted, book.findings(), out)
+    return (out / "README.md").read_text(encoding="utf-8")
+
+
+def test_sensitivity_is_drawn_beside_the_papers(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(figures, "plot_sensitivity", lambda *parts: drawn.append(parts))
+    book.greedy["online", "b_f = 0.3"] = {"reward": 2.3}
+    picture = figures.sensitivity_figure(book.findings("kuairand-1k"), "b_f")
+    ((parameter, values, ours, beside),) = drawn
+    assert (parameter, values) == ("b_f", (0.1, 0.3, 0.5, 0.7, 0.9))
+    assert ours["Average reward"] == [(1, 1), (2.3, 2.3), (1, 1), (1, 1), (1, 1)]
+    assert beside["Average reward"][1] == (0.3, 2.359)
+    assert set(beside) == set(ours)
+    assert picture.caption.endswith("The paper's figures are of its KR1K, in another simulator: for orientation only.")
+    assert "orientation" not in figures.sensitivity_figure(book.findings("ml-1m"), "b_f").caption
 
 
 def test_feasibility_is_a_rank_correlation_over_models(book: Book) -> None:
@@ -320,6 +370,15 @@ def test_models_are_compared_at_equal_coverage(book: Book) -> None:
     assert [row.is_baseline for row in objectives.rows] == [True, True, False]
 
 
+def test_a_coverage_that_one_seed_does_not_reach_has_no_figure(book: Book) -> None:
+    need: Need = ("online", FAIR["CF"])
+    book.by_seed[need] = [{"coverage": 20.0}, {"coverage": 60.0}]
+    book.sampled[need] = {"coverage": 220.0}
+    table = frontiers.fair_table(book.findings())
+    assert cell(table, "CF", "50") is None
+    assert cell(table, "CF", "100") == [1.0, 1.0]
+
+
 def test_models_on_their_own_terms_are_compared_at_equal_coverage(book: Book) -> None:
     for name, greedy in (("Energy flow", 2.3), ("Boltzmann CF", 2.0)):
         book.greedy["online", name] = {"expected_reward": greedy, "coverage": 20.0}
@@ -371,3 +430,9 @@ def test_commits_of_runs_are_told_and_so_is_that_one_is_not_known(book: Book) ->
     known = [one.model_copy(update={"git_hash": "0123456789abcdef"}), other]
     assert environment(replace(findings, outcomes={("online", "CF"): known}))["commits"] == "0123456789ab, unknown"
     assert environment(replace(findings, outcomes={}))["commits"] == "none"
+
+
+def test_a_run_of_two_tables_is_counted_once(book: Book) -> None:
+    outcomes = book.findings().outcomes["online", "CF"]
+    of_two = replace(book.findings(), outcomes={("online", "b_z = 1.0"): outcomes, ("online", "b_r = 0.5"): outcomes})
+    assert environment(of_two)["runs"] == "2, 0.1 hours of learning"

@@ -177,12 +177,21 @@ def test_a_mistake_is_one_line(
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.parametrize("place", [".", "tables", "plots"])
 def test_an_output_that_is_a_file_is_told_before_any_run(
-    world: World, tmp_path: Path, fails: Callable[..., str], engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    tmp_path: Path,
+    fails: Callable[..., str],
+    engine: HereEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
 ) -> None:
     monkeypatch.setattr(engines, "open_engine", lambda *_: engine)
-    (tmp_path / "file").write_text("mine")
-    assert "cannot be written" in fails(*command(world, tmp_path / "file", "balance"))
+    target = tmp_path / "report"
+    if place != ".":
+        target.mkdir()
+    (target / place).write_text("mine")
+    assert "cannot be written" in fails(*command(world, target, "balance"))
     assert engine.items == []
 
 

@@ -1,6 +1,7 @@
 """Searches over rewards that are written down."""
 
 import math
+import shutil
 import statistics
 from collections.abc import Callable
 from functools import cached_property
@@ -12,13 +13,14 @@ import pytest
 
 from gfn4rec.errors import RunError, UserError
 from gfn4rec.experiments import attempt
+from gfn4rec.experiments import search as search_module
 from gfn4rec.experiments.campaign import Interrupted
 from gfn4rec.experiments.job import Job
 from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.search import Best, SearchConfig, Strategy, check_search, search, search_all
 from gfn4rec.experiments.spaces import Point, grid_of, points_of
-from gfn4rec.experiments.trials import open_storage
+from gfn4rec.experiments.trials import Place, open_storage, open_trials
 from gfn4rec.experiments.tuned import read_tuned
 from gfn4rec.experiments.world import World
 from tests.experiments.conftest import HereEngine
@@ -268,6 +270,48 @@ def test_another_search_is_another_study(searcher: Searcher) -> None:
     assert trainer.asked[6]["b_f"] == 0.1
 
 
+def test_a_search_elsewhere_or_by_other_code_is_another_study(
+    searcher: Searcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = Trainer(nearness(OPTIMUM))
+
+    def num_tried() -> int:
+        searcher(trainer, num_trials=2)
+        shutil.rmtree(tmp_path / "out" / "runs", ignore_errors=True)  # only the study remembers
+        return len(trainer.asked)
+
+    assert [num_tried(), num_tried()] == [2, 2]
+    monkeypatch.setattr(search_module, "CODE_VERSION", -1)
+    assert [num_tried(), num_tried()] == [4, 4]
+    monkeypatch.setattr(Nowhere, "identity", "elsewhere")
+    assert num_tried() == 6
+
+
+def test_a_trial_that_somebody_else_has_ended_stays_as_it_is(tmp_path: Path) -> None:
+    place = Place(f"sqlite:///{tmp_path / 'trials.db'}", "one")
+    grid = {"b_f": (0.1, 0.5)}
+    with open_trials(place, grid, False, 2) as ours, open_trials(place, grid, False, 2) as theirs:
+        (trial,) = ours.pending([{"b_f": 0.1}])
+        theirs.finish(trial.number, 2.0)
+        ours.finish(trial.number, 3.0)
+        assert [each.value for each in ours.all()] == [2.0]
+
+
+def test_a_database_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "trials.db"
+    with open_trials(Place(f"sqlite:///{path}", "one"), {"b_f": (0.1,)}, False, 1):
+        pass
+    place = Place(f"sqlite:///file:{path}?mode=ro&uri=true", "other")
+    with pytest.raises(UserError, match="trials: the database cannot be opened"), open_trials(place, {}, False, 1):
+        pass
+
+
+def test_places_that_a_url_cannot_name_are_told(searcher: Searcher, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="in its name; choose another"):
+        searcher(Trainer(nearness(OPTIMUM)), out="what?")
+    assert not (tmp_path / "what?").exists()
+
+
 def test_values_of_ones_own_from_a_start_of_ones_own(searcher: Searcher) -> None:
     trainer = Trainer(lambda point: point["learning_rate"])
     rates = {"learning_rate": (0.1, 0.3, 0.2)}
@@ -358,5 +402,5 @@ def test_the_steps_of_a_trial_are_the_searchs_own() -> None:
 def test_a_database_that_is_none(tmp_path: Path) -> None:
     where = (SearchConfig(), Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path)
     for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials"):
-        with pytest.raises(UserError, match="--storage: the database cannot be opened"):
+        with pytest.raises(UserError, match="trials: the database cannot be opened"):
             search("rerank-cf", *where, storage=url)

@@ -91,6 +91,38 @@ def test_variants_have_what_was_found_for_what_they_are_variants_of(
     assert (other["b_r"], other["b_z"]) == (0.1, 1.0)  # the table of another model is not its own
 
 
+def test_models_whose_settings_are_all_fixed_are_not_searched(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def search(policy: str, *_: object, **__: object) -> Best:
+        searched.append(policy)
+        return Best(policy, {"learning_rate": 0.5}, 1.0, ())
+
+    monkeypatch.setattr(tuning, "search", search)
+    before = Protocol(BUDGETS["quick"])
+    assert tuning.tune(before, needs_of(["authors"]), 7, Lab(world, engine), tmp_path).tuned == {
+        "online": {},
+        "offline": {},
+    }
+    tuning.tune(before, needs_of(["authors", "b_f"]), 7, Lab(world, engine), tmp_path)
+    assert searched == ["gfn"]
+
+
+def test_what_was_found_before_stays_in_the_file(
+    world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rate, names in ((0.5, ["online"]), (0.25, ["b_f", "balance"])):
+        best = Best("", {"learning_rate": rate}, 1.0, ())
+        monkeypatch.setattr(tuning, "search", lambda *_, best=best, **__: best)
+        protocol = tuning.tune(Protocol(BUDGETS["quick"]), needs_of(names), 7, Lab(world, engine), tmp_path)
+    found = read_tuned(tmp_path / "tuned.toml")
+    assert found["online"]["PRM"] == {"learning_rate": 0.5}
+    assert found["online"]["GFN4Rec"] == found["offline"]["GFN4Rec (DB)"] == {"learning_rate": 0.25}
+    assert "PRM" not in protocol.tuned["online"]  # it is asked for by --tuned
+
+
 def test_a_mistake_in_any_search_is_told_before_the_first(
     world: World, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

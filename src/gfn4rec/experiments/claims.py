@@ -102,7 +102,7 @@ def explores_widely(findings: Findings) -> Claim:
     reward, covered = findings.mean(ours, "reward", SAMPLED), findings.mean(ours, "coverage", SAMPLED)
     others = {model: findings.mean(_online(model), "coverage") for model in ("CF", "PRM")}
     of_cf = findings.mean(_online("CF"), "reward")
-    keeps_reward = reward >= SAME_REWARD * of_cf
+    keeps_reward = _more(reward, of_cf) >= SAME_REWARD - 1
     times = ", ".join(f"{covered / each:.1f} times {model}" for model, each in others.items())
     return Claim(
         "Explore has the reward of CF and four times the coverage of CF and PRM",
@@ -121,7 +121,7 @@ def list_cvae_is_diverse(findings: Findings) -> Claim:
         "ListCVAE is diverse but low in reward",
         _verdict(
             covered > max(findings.mean(need, "coverage") for need in others),
-            reward < SAME_REWARD * min(findings.mean(need, "reward") for need in others),
+            _more(reward, min(findings.mean(need, "reward") for need in others)) < SAME_REWARD - 1,
         ),
         f"ListCVAE {reward:.3f} @ {covered:.1f}; reward {_list(findings, others, 'reward')}; "
         f"coverage {_list(findings, others, 'coverage', 1)}; below {SAME_REWARD:.0%} of the lower reward is low",

@@ -142,10 +142,8 @@ def compare(
         rows.append(Row(label, known, beside, is_baseline=line.is_baseline))
     columns = [COLUMNS[metric] for metric in metrics]
     caption = findings.caption(*needs_of(what.kind, what.lines))
-    if findings.published is not None and any(row.published for row in rows):
-        caption += f" The paper's figures are of its {findings.published.name}"
-        is_theirs = findings.world.simulator.kind == "reference"
-        caption += "." if is_theirs else ", in another simulator: for orientation only."
+    if any(row.published for row in rows):
+        caption += f" {findings.beside()}"
     return Table(what.name, what.title, caption, columns, rows)
 
 

@@ -87,4 +87,5 @@ def sensitivity_figure(findings: Findings, parameter: str) -> NamedPicture:
         if rows
     }
     picture = plot_sensitivity(parameter, values, ours, published)
-    return NamedPicture(f"{parameter}-plot", f"Sensitivity to {parameter}", findings.caption(*needs), picture)
+    caption = findings.caption(*needs) + (f" {findings.beside()}" if published else "")
+    return NamedPicture(f"{parameter}-plot", f"Sensitivity to {parameter}", caption, picture)

@@ -37,6 +37,17 @@ class Findings:
         """The mean over seeds."""
         return mean(self.values(need, metric, way))
 
+    @property
+    def is_of_authors(self) -> bool:
+        """Whether users answer as the paper's did."""
+        return self.world.simulator_path is not None and self.world.simulator.kind == "reference"
+
+    def beside(self) -> str:
+        """What the paper's figures are, for captions."""
+        assert self.published is not None
+        where = "" if self.is_of_authors else ", in another simulator: for orientation only"
+        return f"The paper's figures are of its {self.published.name}{where}."
+
     def caption(self, *needs: Need) -> str:
         """Where, how long, how often; and the notice of the budget."""
         seeds = sorted({len(self.outcomes[need]) for need in needs})

@@ -26,7 +26,6 @@ class Point:
 
     coverage: Sequence[float]
     reward: Sequence[float]
-    label: str = ""
 
 
 def plot_curves(series: Mapping[str, Sequence[Curve]], metrics: Mapping[str, str]) -> Picture:
@@ -100,8 +99,6 @@ def _draw_points(axis: Axes, points: Sequence[Point], **style: Any) -> None:
         ecolor=style["color"],
         elinewidth=0.9,
     )
-    for point, place in zip(line, zip(covered, rewards, strict=True), strict=True):
-        axis.annotate(point.label, place, xytext=(4, 4), textcoords="offset points", fontsize=7, color=style["color"])
 
 
 def _draw_sensitivity(
@@ -111,13 +108,10 @@ def _draw_sensitivity(
     seeds: Sequence[Sequence[float]],
     published: Sequence[tuple[float, float]],
 ) -> None:
-    order = sorted(range(len(values)), key=lambda number: values[number])
-    _draw_band(axis, [values[n] for n in order], [seeds[n] for n in order], **_style(0), marker="o", label="ours")
+    _draw_band(axis, values, seeds, **_style(0), marker="o", label="ours")
     if published:
-        places, figures = zip(*sorted(published), strict=True)
+        places, figures = zip(*published, strict=True)
         axis.plot(places, figures, color=_GREY, linewidth=1.2, linestyle="--", marker="s", label="paper")
-    if min(values) > 0 and max(values) >= 100 * min(values):
-        axis.set_xscale("log")
     axis.set_xlabel(parameter)
 
 

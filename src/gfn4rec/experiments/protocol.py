@@ -61,7 +61,7 @@ BUDGETS: Final = {
         look_every=50,
         look_batches=2,
         ranker_steps=40,
-        notice="Quick budget: far shorter runs and fewer seeds than the paper's protocol. A first look, not a result.",
+        notice="Quick budget: far shorter runs than the paper's, by default with one seed. A first look, not a result.",
     ),
     "short": Budget(
         name="short",
@@ -75,7 +75,7 @@ BUDGETS: Final = {
         num_batches=50,
         look_every=100,
         look_batches=5,
-        notice="Short budget: a fifth of the paper's steps. Models that learn slowly may not have learned yet.",
+        notice="Short budget: far fewer steps than the paper's. Models that learn slowly may not have learned yet.",
     ),
     "paper": Budget(
         name="paper",

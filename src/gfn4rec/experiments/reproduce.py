@@ -73,7 +73,7 @@ def reproduce(
     }
     if tasks:
         world.identity  # noqa: B018 - what is wrong with it is told before anything is written
-    for folder in (*([] if lab.summaries is None else [lab.summaries]), out):
+    for folder in (*([] if lab.summaries is None else [lab.summaries]), out / "tables", out / "plots"):
         make_directory(folder)
     every: list[Task] = [task for each in tasks.values() for task in each]
     ruler = None
@@ -132,19 +132,16 @@ def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any
 def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path) -> Made:
     """Tables as Markdown, LaTeX and CSV, plots as PNG, the page as HTML, and a page to read as it stands."""
     sections, tables, text = [], dict[str, Table](), [f"# {findings.world.title()}\n"]
-    reasons = findings.published.reasons if findings.published else {}
-    for folder in ("tables", "plots"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
     for name, each in wanted.items():
         made = [make(findings) for make in each.tables]
         pictures = [make(findings) for make in each.pictures]
-        paragraphs = [each.words, *disagreements(made, reasons)]
+        paragraphs = [each.words, *disagreements(made, _reasons(findings))]
         plots = [Plot(one.name, one.title, one.caption, one.picture.svg(one.name)) for one in pictures]
         sections.append(Section(name, each.title, paragraphs, made, plots))
         tables |= {table.name: table for table in made}
         _write_tables(made, out)
         for picture in pictures:
-            (out / "plots" / f"{picture.name}.png").write_bytes(picture.picture.png())
+            write_whole(out / "plots" / f"{picture.name}.png", picture.picture.png())
         text += [f"## {each.title}\n", *(f"{paragraph}\n" for paragraph in paragraphs)]
         text += [to_markdown(table) + "\n" for table in made]
         text += [f"![{picture.title}](plots/{picture.name}.png)\n\n{picture.caption}\n" for picture in pictures]
@@ -153,6 +150,12 @@ def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path)
     write_whole(page, render_report(_report(sections, findings)))
     write_whole(out / "README.md", "\n".join(text))
     return Made(tables, page)
+
+
+def _reasons(findings: Findings) -> Mapping[str, Mapping[str, str]]:
+    """Why figures are others than the paper's. Of users who are not its own, that is all there is to say."""
+    reasons = findings.published.reasons if findings.published else {}
+    return {name: each for name, each in reasons.items() if name == "data" or findings.is_of_authors}
 
 
 def _write_tables(tables: Sequence[Table], out: Path) -> None:
@@ -192,7 +195,8 @@ def _report(sections: Sequence[Section], findings: Findings) -> Report:
 
 def environment(findings: Findings) -> dict[str, str]:
     """What the figures were made with."""
-    outcomes = [outcome for each in findings.outcomes.values() for outcome in each]
+    # By their keys: some models of different tables are the same runs.
+    outcomes = {outcome.key: outcome for each in findings.outcomes.values() for outcome in each}.values()
     versions = {
         name: ", ".join(sorted({outcome.versions.get(name, "unknown") for outcome in outcomes}))
         for name in dict.fromkeys(name for outcome in outcomes for name in outcome.versions)

@@ -159,8 +159,11 @@ def _grid_and_start(policy: str, config: SearchConfig) -> tuple[Grid, Point]:
 
 
 def _file(out: Path) -> str:
+    path = out / "trials.db"
+    if any(sign in str(path) for sign in "?{}"):  # which mean something in a URL
+        raise UserError(f"{path}: trials cannot be kept at a place with ?, {{ or }} in its name; choose another")
     make_directory(out)
-    return f"sqlite:///{out / 'trials.db'}"
+    return f"sqlite:///{path}"
 
 
 def _name(policy: str, config: SearchConfig, world: World, grid: Grid) -> str:

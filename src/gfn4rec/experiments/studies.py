@@ -73,6 +73,8 @@ def transfer_table(findings: Findings) -> Table:
     ]
     caption = findings.caption(*((kind, model) for kind in ("offline", "online") for model in IN_BOTH))
     note = "Average reward of greedy slates; what learned offline meets users as they stood before their test slates."
+    if any(row.published for row in rows):
+        caption += f" {findings.beside()}"
     return Table("transfer", "Offline against online", f"{note} {caption}", columns, rows)
 
 

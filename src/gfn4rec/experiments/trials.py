@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -100,7 +101,7 @@ class Trials:
         self._tell(number, TrialState.FAIL)
 
     def _tell(self, number: int, state: TrialState, value: float | None = None) -> None:
-        self._study.tell(number, value, state)
+        self._study.tell(number, value, state, skip_if_finished=True)
         self._all = self._read()
 
     def _is_full(self) -> bool:
@@ -126,7 +127,10 @@ class Trials:
 def open_trials(place: Place, grid: Grid, is_continuous: bool, num_trials: int) -> Iterator[Trials]:
     """The trials of a search, new or begun before."""
     with open_storage(place.storage) as storage:
-        study = optuna.create_study(storage=storage, study_name=place.name, direction="maximize", load_if_exists=True)
+        with _told():
+            study = optuna.create_study(
+                storage=storage, study_name=place.name, direction="maximize", load_if_exists=True
+            )
         yield Trials(study, grid, is_continuous, num_trials)
 
 
@@ -141,16 +145,23 @@ def open_storage(url: str) -> Iterator[optuna.storages.RDBStorage]:
     """A database, which is let go at the end."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     options = {"connect_args": {"timeout": _LOCK_SECONDS}} if url.startswith("sqlite") else {}
-    try:
+    with _told():
         storage = optuna.storages.RDBStorage(url, engine_kwargs=options)
-    except (SQLAlchemyError, ImportError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"--storage: the database cannot be opened ({reason}); see docs/search.md") from error
     try:
         yield storage
     finally:
         storage.remove_session()
         storage.engine.dispose()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What is wrong with a database, in one line."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, ImportError, RuntimeError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise UserError(f"trials: the database cannot be opened ({reason}); see docs/search.md") from error
 
 
 def live_trial(study: optuna.Study, number: int) -> optuna.Trial:

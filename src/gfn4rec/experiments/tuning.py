@@ -10,7 +10,8 @@ from gfn4rec.experiments.models import MODELS, base_of
 from gfn4rec.experiments.protocol import Need, Protocol, has_setting
 from gfn4rec.experiments.published import published_for
 from gfn4rec.experiments.search import Progress, SearchConfig, check_search, one_of, search
-from gfn4rec.experiments.tuned import TUNED, write_tuned
+from gfn4rec.experiments.spaces import grid_of
+from gfn4rec.experiments.tuned import TUNED, read_tuned, write_tuned
 from gfn4rec.experiments.world import World
 from gfn4rec.training.config import KINDS, merge_changes
 
@@ -25,24 +26,27 @@ def tune(
 ) -> Protocol:
     """The protocol with the best settings of a line search, learned online and offline each for itself.
 
-    What is wrong with any of the searches is told before the first.
+    What is wrong with any of the searches is told before the first. What other searches have found stays in the file.
     """
     protocol = with_published_settings(protocol, lab.world)
     configs = {need: _config(need, protocol, num_trials) for need in _searched(needs)}
     for (_, name), config in configs.items():
         check_search(MODELS[name].policy, config)
+    path = out / TUNED
+    kept = read_tuned(path) if path.exists() else {}
     found = {kind: dict(protocol.tuned.get(kind, {})) for kind in KINDS}
     for index, ((kind, name), config) in enumerate(configs.items()):
         progress = one_of(report, f"{name}, {kind}", index, len(configs))
         best = search(MODELS[name].policy, config, lab, out, report=progress)
         found[kind][name] = dict(best.changes)
-        write_tuned(out / TUNED, found)
+        write_tuned(path, {kind: {**kept.get(kind, {}), **found[kind]} for kind in KINDS})
     return replace(protocol, tuned=found)
 
 
 def _searched(needs: Sequence[Need]) -> list[Need]:
-    """A variant has what is found for the model that it is one of."""
-    return list(dict.fromkeys((kind, base_of(name)) for kind, name in needs))
+    """A variant has what is found for the model that it is one of; where all is fixed, there is nothing to find."""
+    open_ones = [need for need in needs if not grid_of(MODELS[need[1]].policy).keys() <= MODELS[need[1]].fixed.keys()]
+    return list(dict.fromkeys((kind, base_of(name)) for kind, name in open_ones))
 
 
 def _config(need: Need, protocol: Protocol, num_trials: int) -> SearchConfig:

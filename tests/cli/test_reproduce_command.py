@@ -1,0 +1,111 @@
+"""What `gfn4rec reproduce` hands on, and how it ends; what it makes is tested in tests/experiments."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gfn4rec.data.read import default_rho
+from gfn4rec.experiments import reproduce, tuning, users
+from gfn4rec.experiments.campaign import Interrupted
+from gfn4rec.experiments.lab import Lab
+from gfn4rec.experiments.protocol import Need, Protocol
+from gfn4rec.experiments.reproduce import Made
+from tests.conftest import Cli
+
+
+class Asked:
+    """Stands for the search and the runs, and remembers what they were asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.searches: list[tuple[Protocol, list[Need], int, Lab, Path]] = []
+        self.names: list[str] = []
+        self.protocol: Protocol
+        self.lab: Lab
+        monkeypatch.setattr(reproduce, "reproduce", self.reproduce)
+        monkeypatch.setattr(tuning, "tune", self.tune)
+
+    def tune(self, protocol: Protocol, needs: list[Need], num_trials: int, lab: Lab, out: Path, _: object) -> Protocol:
+        self.searches.append((protocol, needs, num_trials, lab, out))
+        return Protocol(protocol.budget, tuned={"online": {"CF": {"learning_rate": 0.5}}})
+
+    def reproduce(self, names: list[str], protocol: Protocol, lab: Lab, out: Path, _: object) -> Made:
+        self.names, self.protocol, self.lab = names, protocol, lab
+        return Made({}, out / "index.html")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    return Asked(monkeypatch)
+
+
+@pytest.fixture
+def start(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> Callable[..., Any]:
+    def run(*arguments: object) -> Any:
+        where = ("--data", data_folder, "--simulator", folder / "simulator", "--out", tmp_path / "out")
+        return cli("reproduce", *arguments, *where)
+
+    return run
+
+
+def test_options_arrive(start: Callable[..., Any], asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "tuned.toml").write_text("[online.CF]\nlearning_rate = 0.25\n")
+    options = ("--budget", "short", "--seeds", 4, "--sensitivity-seeds", 2, "--tuned", tmp_path / "tuned.toml")
+    result = start("online", "data", *options, "--set", "b_f=0.7", "--summaries", tmp_path / "kept")
+    assert result.code == 0, result.err
+    assert asked.names == ["online", "data"]
+    assert asked.protocol.budget.name == "short"
+    assert (asked.protocol.num_seeds, asked.protocol.num_sensitivity_seeds) == (4, 2)
+    assert asked.protocol.tuned["online"] == {"CF": {"learning_rate": 0.25}}
+    assert asked.protocol.changes == {"b_f": 0.7}
+    assert asked.lab.summaries == tmp_path / "kept"
+    assert asked.searches == []
+
+
+def test_what_a_search_finds_is_what_is_run(start: Callable[..., Any], asked: Asked, tmp_path: Path) -> None:
+    assert start("balance", "--trials", 3).code == 0
+    ((before, needs, num_trials, lab, out),) = asked.searches
+    assert (needs, num_trials, out) == (reproduce.needs_of(["balance"]), 3, tmp_path / "out" / "search")
+    assert before.tuned == {}
+    assert asked.protocol.tuned == {"online": {"CF": {"learning_rate": 0.5}}}
+    assert asked.lab is lab
+
+
+@pytest.mark.parametrize("how", [Interrupted, KeyboardInterrupt])
+def test_interrupted(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, how: type[BaseException]) -> None:
+    def interrupted(*_: object) -> None:
+        if how is KeyboardInterrupt:
+            signal.raise_signal(signal.SIGINT)
+        raise how
+
+    monkeypatch.setattr(reproduce, "reproduce", interrupted)
+    result = start("online")
+    assert (result.code, result.err) == (130, "gfn4rec: stopped; the same command goes on where it was\n")
+
+
+def test_users_are_trained_unless_they_are_there(
+    cli: Cli, data_folder: Path, tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[tuple[Path, float, bool]] = []
+
+    def train(_: object, __: object, target: Path, rho: float, resume: bool, ___: object) -> None:
+        trained.append((target, rho, resume))
+
+    monkeypatch.setattr(users, "train_response_model", train)
+    target = tmp_path / "out" / "simulator"
+
+    def run() -> None:
+        assert cli("reproduce", "balance", "--data", data_folder, "--out", tmp_path / "out").code == 0
+        assert asked.lab.world.simulator_path == target
+
+    run()
+    assert trained == [(target, default_rho("synthetic-tiny"), False)]
+    monkeypatch.setattr(users, "read_simulator_manifest", lambda _: SimpleNamespace(is_finished=False))
+    run()
+    assert [resume for *_, resume in trained] == [False, True]
+    monkeypatch.setattr(users, "read_simulator_manifest", lambda _: SimpleNamespace(is_finished=True))
+    run()
+    assert len(trained) == 2
