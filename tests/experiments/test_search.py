@@ -401,6 +401,6 @@ def test_the_steps_of_a_trial_are_the_searchs_own() -> None:
 
 def test_a_database_that_is_none(tmp_path: Path) -> None:
     where = (SearchConfig(), Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path)
-    for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials"):
+    for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials", "sqlite:///{b}.db"):
         with pytest.raises(UserError, match="trials: the database cannot be opened"):
             search("rerank-cf", *where, storage=url)

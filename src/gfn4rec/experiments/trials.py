@@ -159,7 +159,8 @@ def _told() -> Iterator[None]:
     """What is wrong with a database, in one line."""
     try:
         yield
-    except (SQLAlchemyError, StorageInternalError, ImportError, RuntimeError) as error:
+    # Optuna fills in braces of a URL, and finds nothing to fill in.
+    except (SQLAlchemyError, StorageInternalError, ImportError, RuntimeError, LookupError, ValueError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
         raise UserError(f"trials: the database cannot be opened ({reason}); see docs/search.md") from error
 
