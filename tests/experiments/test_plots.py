@@ -69,6 +69,14 @@ def test_sensitivity_shows_ours_and_the_papers() -> None:
     assert reward.get_xlabel() == "alpha"
 
 
+def test_what_is_flat_looks_flat() -> None:
+    flat, steep = plot_sensitivity("alpha", [1, 2], {"one": [[2.0], [2.02]], "other": [[2.0], [4.0]]}).figure().axes
+    assert flat.get_ylim() == pytest.approx((2.01 * 0.95, 2.01 * 1.05))
+    low, high = steep.get_ylim()
+    assert low == pytest.approx(2.0 - 0.05 * 2)  # as matplotlib has it
+    assert high == pytest.approx(4.0 + 0.05 * 2)
+
+
 def test_series_differ_by_colour_then_by_dashes() -> None:
     many: dict[str, list[Curve]] = {f"policy {n}": [[(0, {"reward": n})]] for n in range(9)}
     (axis,) = plot_curves(many, {"reward": "reward"}).figure().axes

@@ -18,6 +18,7 @@ COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e
 _MARKERS: Final = "osD^vPX"
 _DASHES: Final = ("-", "--", ":")
 _GREY: Final = "#8c8c8c"
+_LEAST_SPAN: Final = 0.1  # of its middle is what an axis shows at least, so that what is flat looks flat
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,10 @@ def _draw_sensitivity(
         places, figures = zip(*published, strict=True)
         axis.plot(places, figures, color=_GREY, linewidth=1.2, linestyle="--", marker="s", label="paper")
     axis.set_xlabel(parameter)
+    low, high = axis.get_ylim()
+    missing = _LEAST_SPAN * abs(low + high) / 2 - (high - low)
+    if missing > 0:
+        axis.set_ylim(low - missing / 2, high + missing / 2)
 
 
 def _style(number: int) -> dict[str, Any]:
