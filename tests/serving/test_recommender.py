@@ -102,6 +102,20 @@ def test_each_is_spared_what_they_have_seen(data: SlateData) -> None:
     assert [shown(answer) for answer in answers] == [[ids(data, *numbers)] for numbers in expected]
 
 
+def test_a_user_is_spared_what_the_log_and_the_history_have(data: SlateData) -> None:
+    user, met = str(data.users["id"][6]), set(data.items_of(7).tolist())
+    (other, *_) = [number for number in range(1, data.num_items + 1) if number not in met]
+    query = Query(user, tuple((item, ()) for item in ids(data, other)))
+    (answer,) = recommender(data).recommend([query], showing=GREEDY, exclude_seen=True)
+    left = [number for number in range(1, data.num_items + 1) if number not in met and number != other]
+    assert shown(answer) == [ids(data, *left[:6])]
+
+
+def test_no_slate_at_all_is_not_to_be_had(data: SlateData) -> None:
+    with pytest.raises(UserError, match="num_slates is 0; ask for one at least"):
+        list(recommender(data).recommend([Query()], num_slates=0))
+
+
 def test_each_is_shown_their_own_candidates(data: SlateData) -> None:
     queries = [Query(candidates=ids(data, *range(first, first + 8))) for first in (30, 20)] + [Query()]
     answers = recommender(data).recommend(queries, num_slates=2, showing=GREEDY)

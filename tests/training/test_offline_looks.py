@@ -65,6 +65,19 @@ def test_an_interruption_after_the_best_look_forgets_neither_it_nor_its_weights(
         assert torch.equal(checkpoint_of(parts).tensors["policy"][name], weight), name
 
 
+def test_before_the_first_look_a_checkpoint_has_the_weights_as_they_stand(data: SlateData, new_run: NewRun) -> None:
+    def interrupt(step: int, _: dict[str, float]) -> None:
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    run = new_run(small_settings("cf", "offline", {"num_steps": 16, "evaluate_every": 8, "learning_rate": 0.01}))
+    assert train(run, data, report=interrupt) is None
+    tensors = checkpoint_of(run).tensors
+    fresh = new_policy(data, run.manifest.settings).state_dict()
+    assert any(not torch.equal(tensors["policy"][name], weight) for name, weight in fresh.items())
+    assert all(torch.equal(tensors["policy"][name], weight) for name, weight in tensors["current"].items())
+
+
 def test_the_final_figures_are_those_of_the_best_weights(
     data: SlateData, new_run: NewRun, script: Callable[[], None]
 ) -> None:

@@ -19,8 +19,10 @@ from safetensors.torch import load_file
 from gfn4rec.errors import RunError, UserError
 from gfn4rec.policies import POLICIES
 from gfn4rec.policies.base import Loss, Policy
+from gfn4rec.training import online
+from gfn4rec.training.config import OnlineConfig
 from gfn4rec.training.group import Group
-from gfn4rec.training.online import train_online
+from gfn4rec.training.online import OnlineState, train_online
 from gfn4rec.training.parts import Users, new_policy
 from gfn4rec.training.run import Run
 from tests.training.conftest import small_settings
@@ -84,6 +86,24 @@ def test_the_last_steps_are_averaged(users: Users, new_run: NewRun) -> None:
 
 class BrokenError(Exception):
     """Stands for a bug in the middle of a step."""
+
+
+def test_a_run_that_died_before_its_first_checkpoint_begins_anew(
+    users: Users, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, whole = new_run(small_settings("cf"), "run"), new_run(small_settings("cf"), "whole")
+    train(whole, users)
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save_checkpoint", die)
+        with pytest.raises(KeyboardInterrupt):
+            train(run, users)
+    assert run.metrics()
+    train(run, users)
+    assert untimed(run.metrics()) == untimed(whole.metrics())
 
 
 def test_metrics_after_the_last_checkpoint_are_made_anew(users: Users, new_run: NewRun) -> None:
@@ -226,3 +246,19 @@ def test_a_batch_that_does_not_divide_is_told(users: Users, new_run: NewRun) -> 
     run = new_run(small_settings("cf"))
     with pytest.raises(UserError, match="num_users 16 does not divide by the 3 processes"):
         train_online(run, new_policy(users.data, run.manifest.settings), users, Group(0, 3))
+    settings = small_settings("cf", changes={"learning_batch": 17})
+    config = OnlineConfig.parse(settings.training, "training")
+    with pytest.raises(UserError, match="learning_batch 17 does not divide by the 2 processes"):
+        OnlineState(new_policy(users.data, settings), users, config, 0, Group(0, 2))
+
+
+def test_each_process_has_users_of_its_own(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online, "Learner", lambda *_: None)  # which would look for the other process
+    settings = small_settings("cf")
+    config = OnlineConfig.parse(settings.training, "training")
+    met = [
+        OnlineState(new_policy(users.data, settings), users, config, 0, Group(rank, 2)).environment.request.user_B
+        for rank in (0, 1, 0)
+    ]
+    assert not torch.equal(met[0], met[1])
+    assert torch.equal(met[0], met[2])

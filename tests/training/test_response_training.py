@@ -44,7 +44,23 @@ def data(folder: Path) -> SlateData:
     return SlateData.open(folder, history_length=10)
 
 
-@pytest.mark.parametrize("stride", [1, 3, 10])
+def test_batches_of_held_out_rows_alone_are_passed_over(data: SlateData, tmp_path: Path) -> None:
+    """Windows of one row or two at the end of a user's rows predict nothing that may be learned from."""
+    single = CONFIG.model_copy(update={"batch_windows": 1, "stride": 2, "num_epochs": 1})
+    windows, is_train = all_windows(data, single), split_rows(data, single) == TRAIN
+    spans = zip(windows.first_target.tolist(), windows.end.tolist(), strict=True)
+    assert any(not is_train[first:end].any() for first, end in spans)
+    train_response_model(data, single, tmp_path / "simulator", 0.1)
+    assert read_simulator_manifest(tmp_path / "simulator").is_finished
+
+
+def test_windows_that_would_leave_rows_out_are_refused() -> None:
+    assert ResponseTrainingConfig(model=SMALL, stride=11).stride == 11
+    with pytest.raises(ValueError, match="stride is 12, but a window has 11 rows"):
+        ResponseTrainingConfig(model=SMALL, stride=12)
+
+
+@pytest.mark.parametrize("stride", [1, 3, 10, 11])
 def test_windows_predict_every_row_once_from_long_enough_histories(stride: int) -> None:
     first = torch.tensor([0, 1, 12, 23, 60])
     num_rows = 61

@@ -89,6 +89,7 @@ def test_a_file_with_values_of_another_kind(content: str, changes: Any, message:
         ("gfn", ["b_f"], "--set b_f: write key=value"),
         ("gfn", ["b_f=lots"], "b_f: Input should be a valid number"),
         ("gfn", ["learning_rate=-1"], "learning_rate: Input should be greater than 0"),
+        ("gfn", ["hidden_dims=[0]"], "hidden_dims.0: Input should be greater than 0"),
         ("gfn", ["users.num_users=0"], "num_users: Input should be greater than or equal to 1"),
     ],
 )

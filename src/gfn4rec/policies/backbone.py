@@ -3,7 +3,7 @@
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from gfn4rec.nn.request_encoder import RequestEncoder, RequestEncoderConfig
@@ -24,7 +24,7 @@ class BackboneConfig(PolicyConfig):
 
     encoder: PolicyEncoderConfig = PolicyEncoderConfig()
     """Sizes of the request encoder."""
-    hidden_dims: tuple[int, ...] = (128,)
+    hidden_dims: tuple[PositiveInt, ...] = (128,)
     """Hidden widths of the networks on top of the encoder."""
     unknown_user_share: float = Field(default=0.05, ge=0, le=1)
     """Share of requests whose user is hidden while learning, so that unknown users can be served."""

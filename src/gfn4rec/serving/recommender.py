@@ -111,6 +111,8 @@ class Recommender:
         """Answers in the order of the queries, computed in batches."""
         if (showing.greedy or showing.temperature != 1) and any(each.greediness is not None for each in queries):
             raise UserError("a query with a greediness of its own cannot be shown greedily or at a temperature, too")
+        if num_slates < 1:
+            raise UserError(f"num_slates is {num_slates}; ask for one at least")
         generator = torch_generator(seed, "recommend", self.data.device)
         batch = max(1, _BATCH // num_slates)
         for first in range(0, len(queries), batch):
@@ -243,10 +245,9 @@ class Recommender:
             raise UserError(f"{whom}a slate has {self.data.slate_size} items, but there are only {num_left}{unseen}")
 
     def _seen(self, query: Query, user: int) -> Tensor:
-        """All that the user has met, however long ago: in the log, or in a history given instead."""
-        if query.history is None:
-            return self.data.items_of(user)
-        return torch.tensor([self._item_number.get(item, 0) for item, _ in query.history], dtype=torch.int64)
+        """All that the user has met, however long ago: in the log, and in a history that is given."""
+        given = torch.tensor([self._item_number.get(item, 0) for item, _ in query.history or ()], dtype=torch.int64)
+        return torch.cat([self.data.items_of(user).cpu(), given])
 
     def _checked(self, slate: Sequence[str]) -> Sequence[str]:
         """A slate as it can be shown."""

@@ -26,7 +26,9 @@ _VALIDATION_BATCH = 512
 
 
 class OfflineState:
-    """All that changes from step to step. The policy of a checkpoint is the best one so far."""
+    """All that changes from step to step. The policy of a checkpoint is the best one so far, or as it stands before the
+    first look.
+    """
 
     def __init__(self, policy: Policy, config: OfflineConfig, seed: int, group: Group) -> None:
         self.step, self.seconds = 0, 0.0
@@ -48,7 +50,8 @@ class OfflineState:
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """For a checkpoint."""
-        return {POLICY: self.best, "current": self.policy.state_dict(), "learner": self.learner.state_dict()}
+        best = self.best if self.looks else self.policy.state_dict()
+        return {POLICY: best, "current": self.policy.state_dict(), "learner": self.learner.state_dict()}
 
     def load(self, checkpoint: Checkpoint, group: Group) -> None:
         """Go on from a checkpoint."""

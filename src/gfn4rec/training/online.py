@@ -31,6 +31,7 @@ class OnlineState:
     def __init__(self, policy: Policy, users: Users, config: OnlineConfig, seed: int, group: Group) -> None:
         num_users, device = group.share(users.config.num_users, "num_users"), users.data.device
         self.config, self.group = config, group
+        self.batch_size = group.share(config.learning_batch, "learning_batch")
         self.step, self.seconds = 0, 0.0
         self.policy = policy
         self.environment = users.environment(stream_seed(seed, group.stream("users")), num_users)
@@ -63,9 +64,8 @@ class OnlineState:
     def learn(self) -> dict[str, Any]:
         """From what is remembered."""
         learned: dict[str, Any] = {}
-        size = self.group.share(self.config.learning_batch, "learning_batch")
         for _ in range(self.config.learning_steps):
-            batch = self.replay.sample(size, self.config.newest_share, self.generators["replay"])
+            batch = self.replay.sample(self.batch_size, self.config.newest_share, self.generators["replay"])
             learned = self.learner.learn(batch)
         return learned
 
@@ -93,7 +93,7 @@ def train_online(
     if checkpoint is not None:
         state.load(checkpoint)
     if group.is_first:
-        run.forget_after(state.step)
+        run.forget_after(-1 if checkpoint is None else state.step)
     look_batches, seed = config.evaluation_batches, settings.seed
     lines: list[dict[str, Any]] = []
     if group.is_first and state.step == 0:

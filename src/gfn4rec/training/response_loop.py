@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from gfn4rec.config import StrictConfig
@@ -39,6 +39,13 @@ class ResponseTrainingConfig(StrictConfig):
     test_rows: int = Field(default=5, ge=1)
     min_rows: int = Field(default=25, ge=1)  # users with fewer rows hold nothing out
     seed: int = 0
+
+    @model_validator(mode="after")
+    def _windows_reach_all_rows(self) -> "ResponseTrainingConfig":
+        longest = self.model.history_length + 1
+        if self.stride > longest:
+            raise ValueError(f"stride is {self.stride}, but a window has {longest} rows: some would be left out")
+        return self
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,8 @@ def train_epoch(
             for group in optimizer.param_groups:
                 group["lr"] = _learning_rate(config, epoch * num_steps + step, config.num_epochs * num_steps)
             logit, label = _window_logits(model, data, windows, chosen, is_train_row, config, generator)
+            if not len(label):
+                continue
             loss = F.binary_cross_entropy_with_logits(logit, label, pos_weight=positive_weight)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -137,7 +146,7 @@ def _window_logits(
     config: ResponseTrainingConfig,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Logits and labels of the training rows that these windows predict."""
+    """Logits and labels of the training rows that these windows predict; none, if all are held out."""
     length = config.model.history_length
     row_BT = windows.first[chosen][:, None] + torch.arange(length + 1, device=data.device)
     is_inside_BT = row_BT < windows.end[chosen][:, None]
@@ -146,6 +155,9 @@ def _window_logits(
     item_BT = data.item_at(row_BT).masked_fill_(~is_inside_BT, 0)
     response_BTR = data.response_at(row_BT)
     is_hidden_B = torch.rand(len(chosen), generator=generator, device=data.device) < config.unknown_user_share
+    if not is_target_BT.any():
+        nothing = response_BTR[is_target_BT]
+        return nothing, nothing
     user_B = data.user_at(windows.first[chosen]).masked_fill_(is_hidden_B, 0)
     table_ND = model.encoder.items.table() if data.num_items <= item_BT.numel() else None
     request = Request(user_B, item_BT[:, :-1], response_BTR[:, :-1])

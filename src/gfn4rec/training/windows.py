@@ -28,8 +28,9 @@ def cut_windows(first_row: Tensor, num_rows: int, history_length: int, stride: i
     length = last_row - first_row
     num_later = (length - history_length - 1).clamp(min=0).add(stride - 1).div(stride, rounding_mode="floor")
     num_windows = 1 + num_later
-    user = torch.repeat_interleave(torch.arange(len(first_row)), num_windows)
-    number = torch.arange(len(user)) - torch.repeat_interleave(num_windows.cumsum(0) - num_windows, num_windows)
+    user = torch.repeat_interleave(torch.arange(len(first_row), device=first_row.device), num_windows)
+    before = torch.repeat_interleave(num_windows.cumsum(0) - num_windows, num_windows)
+    number = torch.arange(len(user), device=user.device) - before
     start, stop = first_row[user], last_row[user]
     later = start + history_length + 1 + (number - 1) * stride
     first_target = torch.where(number == 0, start, later)
