@@ -9,6 +9,7 @@ from gfn4rec.experiments.models import MODELS
 from gfn4rec.experiments.outcome import CurvePoint, Outcome
 from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol
 from gfn4rec.experiments.published import published_for
+from gfn4rec.experiments.tables import Table
 from gfn4rec.experiments.world import World
 
 SEEDS = (0, 1)
@@ -67,3 +68,9 @@ class Book:
                 for number, (one, other) in zip(self.steps.get(need, range(len(looks))), looks, strict=True)
             ),
         )
+
+
+def cell(table: Table, label: str, column: str) -> Any:
+    """What a table has in a row and a column."""
+    (row,) = [row for row in table.rows if row.label == label]
+    return row.values.get(column, row.texts.get(column))

@@ -20,7 +20,7 @@ from gfn4rec.experiments.lab import Lab
 from gfn4rec.experiments.outcome import Outcome
 from gfn4rec.experiments.search import Best, SearchConfig, Strategy, check_search, search, search_all
 from gfn4rec.experiments.spaces import Point, grid_of, points_of
-from gfn4rec.experiments.trials import Place, open_storage, open_trials
+from gfn4rec.experiments.trials import open_storage
 from gfn4rec.experiments.tuned import read_tuned
 from gfn4rec.experiments.world import World
 from tests.experiments.conftest import HereEngine
@@ -285,25 +285,6 @@ def test_a_search_elsewhere_or_by_other_code_is_another_study(
     assert [num_tried(), num_tried()] == [4, 4]
     monkeypatch.setattr(Nowhere, "identity", "elsewhere")
     assert num_tried() == 6
-
-
-def test_a_trial_that_somebody_else_has_ended_stays_as_it_is(tmp_path: Path) -> None:
-    place = Place(f"sqlite:///{tmp_path / 'trials.db'}", "one")
-    grid = {"b_f": (0.1, 0.5)}
-    with open_trials(place, grid, False, 2) as ours, open_trials(place, grid, False, 2) as theirs:
-        (trial,) = ours.pending([{"b_f": 0.1}])
-        theirs.finish(trial.number, 2.0)
-        ours.finish(trial.number, 3.0)
-        assert [each.value for each in ours.all()] == [2.0]
-
-
-def test_a_database_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "trials.db"
-    with open_trials(Place(f"sqlite:///{path}", "one"), {"b_f": (0.1,)}, False, 1):
-        pass
-    place = Place(f"sqlite:///file:{path}?mode=ro&uri=true", "other")
-    with pytest.raises(UserError, match="trials: the database cannot be opened"), open_trials(place, {}, False, 1):
-        pass
 
 
 def test_places_that_a_url_cannot_name_are_told(searcher: Searcher, tmp_path: Path) -> None:
