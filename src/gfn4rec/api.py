@@ -21,7 +21,16 @@ from gfn4rec.training.config import resolve_settings as resolve_settings
 from gfn4rec.training.group import Group, process_group
 from gfn4rec.training.offline import train_offline
 from gfn4rec.training.online import train_online
-from gfn4rec.training.parts import data_of, new_manifest, new_policy, open_data, open_users, start_rows, users_of
+from gfn4rec.training.parts import (
+    data_of,
+    new_manifest,
+    new_policy,
+    open_data,
+    open_users,
+    refuse_changed_data,
+    start_rows,
+    users_of,
+)
 from gfn4rec.training.run import Run
 
 Report = Callable[[int, dict[str, Any]], None]
@@ -78,6 +87,7 @@ def resume(
         if group.size != run.manifest.num_processes:
             raise UserError(f"{directory}: was begun by {run.manifest.num_processes} processes, not {group.size}")
         opened = data_of(run, device, data, simulator)
+        refuse_changed_data(run, opened)
         users = None
         if run.manifest.simulator_path is not None:
             users = users_of(run, opened, simulator, may_differ=False)

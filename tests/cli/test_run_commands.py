@@ -212,6 +212,10 @@ def test_a_run_that_has_moved_goes_on(
         json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"simulator_files": {}}), encoding="utf-8"
     )
     assert "not the simulator of this run, or changed since" in fails("train", "resume", tmp_path / "run", *moved)
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["data_content"]["weights"]["click"] = 9.0
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    assert "its data set has changed since it began (weights)" in fails("train", "resume", tmp_path / "run", *moved)
 
 
 def test_options(cli: Cli) -> None:

@@ -182,6 +182,17 @@ def test_nothing_is_drawn_from_the_global_generator(policy: Policy, requests: Re
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+@pytest.mark.parametrize("name", [name for name, kind in POLICIES.items() if not kind.learns_in_stages])
+def test_one_who_always_explores_shows_all_items_alike(name: str) -> None:
+    """A re-ranker explores among its ranker's best."""
+    policy = stirred(name, make_catalogue(num_items=70))
+    requests = make_requests(policy.catalogue, 40)
+    shown = [policy.recommend(requests, generator(seed), greedy=True, epsilon=1.0).slate_BK for seed in range(50)]
+    share = torch.bincount(torch.cat(shown).flatten(), minlength=71)[1:] / (50 * 40)
+    expected = policy.catalogue.slate_size / 70
+    assert float((share - expected).abs().max()) < 4.5 * (expected * (1 - expected) / (50 * 40)) ** 0.5
+
+
 @pytest.mark.parametrize("name", OPINIONATED)
 def test_temperature_to_zero_tends_to_greedy(name: str) -> None:
     policy = stirred(name, make_catalogue(num_items=70))

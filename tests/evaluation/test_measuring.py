@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.evaluation import frontier
 from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log, slate_metrics
 from gfn4rec.evaluation.ranking import r_mrr, r_ndcg
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Proposal, Request
 from gfn4rec.simulator.environment import EnvironmentConfig, Feedback, UserEnvironment
+from gfn4rec.simulator.oracle import random_slates
 from tests.simulator.conftest import FixedUsers
 
 
@@ -93,6 +95,25 @@ def test_each_batch_is_for_the_users_as_they_are_by_then(data: SlateData, enviro
         assert same(asked, made)
         assert same(ranked, made)
     assert not same(policy.asked[0], policy.asked[1])
+
+
+def test_every_point_of_the_ruler_has_the_same_users_as_they_are_by_then(
+    environment: WatchedEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[Request]()
+
+    def watched(environment: UserEnvironment, request: Request, generator: torch.Generator) -> Tensor:
+        asked.append(request)
+        return random_slates(environment, request, generator)
+
+    monkeypatch.setattr(frontier, "random_slates", watched)
+    frontier.measure_frontier(environment, temperatures=(), num_batches=5, seed=3)
+    by_random, by_greedy = environment.made[:5], environment.made[5:]
+    assert len(asked) == len(by_greedy) == 5
+    assert all(same(request, made) for request, made in zip(asked, by_random, strict=True))
+    assert not same(asked[0], asked[1])
+    for first in (by_random[0], by_greedy[0]):
+        assert same(first, environment.reset(3))
 
 
 def test_the_ranking_is_that_of_the_answers_given(data: SlateData, environment: WatchedEnvironment) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gfn4rec.experiments.job import CODE_VERSION
-from gfn4rec.policies import build_policy
+from gfn4rec.policies import POLICIES, build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.training.group import Group
 from gfn4rec.training.online import train_online
@@ -22,8 +22,13 @@ KNOWN = {
         "list-cvae": 22.852419,
         "gfn": 10.761835,
         "gfn-energy": 168.694016,
+        "gfn-rerank": 14.317949,
     }
 }
+
+
+def test_every_policy_that_learns_is_known() -> None:
+    assert set(KNOWN[CODE_VERSION]) == {name for name, kind in POLICIES.items() if kind.is_learned}
 
 
 @pytest.mark.parametrize("policy", list(KNOWN[CODE_VERSION]))

@@ -94,6 +94,26 @@ def test_a_pass_shows_every_slate_once(data: SlateData) -> None:
     assert torch.equal(torch.cat(halves), offline._batch(slates, 3, size, 0, Group()))
 
 
+def test_another_seed_shows_slates_in_another_order(
+    data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = list[list[list[int]]]()
+    for seed in (0, 0, 1):
+        shown, slates = list[list[int]](), data.slates
+
+        def watched(index: torch.Tensor, shown: list[list[int]] = shown, slates: Any = slates) -> SlateBatch:
+            shown.append(index.tolist())
+            batch: SlateBatch = slates(index)
+            return batch
+
+        with monkeypatch.context() as patch:
+            patch.setattr(data, "slates", watched)
+            settings = small_settings("cf", "offline", {"num_steps": 2}).model_copy(update={"seed": seed})
+            train(new_run(settings, f"run {len(orders)}"), data)
+        orders.append(shown[:2])
+    assert orders[0] == orders[1] != orders[2]
+
+
 def test_validation_asks_for_the_last_stage_from_the_start(
     data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

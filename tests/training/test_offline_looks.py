@@ -14,6 +14,7 @@ from gfn4rec.policies.base import Loss
 from gfn4rec.schema import SlateBatch
 from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.training import offline
+from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.offline import train_offline
 from gfn4rec.training.parts import Users, new_policy
@@ -151,3 +152,15 @@ def test_the_validation_loss_is_the_mean_over_slates(
     assert looked_at == sizes
     assert looks(run)[1] == pytest.approx(float(reward_B.mean()), rel=1e-5)
     assert looks(run)[1] != pytest.approx(float(reward_B[:50].mean() + reward_B[50:].mean()) / 2, rel=1e-5)
+
+
+def test_without_validation_slates_the_training_slates_are_looked_at(
+    data: SlateData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split, policy = data.split, new_policy(data, small_settings("cf", "offline"))
+    monkeypatch.setattr(data, "split", lambda name: split(name)[:0] if name == "val" else split(name))
+    monkeypatch.setattr(policy, "loss", lambda batch, *_: Loss(batch.reward_B.mean()))
+    config = OfflineConfig(validation_slates=90)
+    reward_B = data.slates(split("train")[:90]).reward_B
+    assert offline._validation_loss(policy, data, config) == pytest.approx(float(reward_B.mean()), rel=1e-5)
+    assert float(reward_B.mean()) != pytest.approx(float(data.slates(split("test")).reward_B.mean()), rel=1e-3)

@@ -76,12 +76,15 @@ def test_going_on_after_an_interruption_changes_nothing(name: str, users: Users,
     assert untimed(parts.metrics()) == untimed(whole.metrics())
 
 
-def test_the_last_steps_are_averaged(users: Users, new_run: NewRun) -> None:
-    run = new_run(small_settings("gfn"))
+@pytest.mark.parametrize("num_steps", [12, 130])
+def test_the_last_hundred_steps_are_averaged(num_steps: int, users: Users, new_run: NewRun) -> None:
+    run = new_run(small_settings("random", changes={"num_steps": num_steps, "evaluate_every": 50}))
     results = train(run, users)
     assert results is not None
     rewards = [line["reward"] for line in run.metrics() if "reward" in line]
-    assert results["last_steps"]["reward"] == pytest.approx(sum(rewards) / len(rewards))
+    assert len(rewards) == num_steps
+    last = rewards[-100:]
+    assert results["last_steps"]["reward"] == pytest.approx(sum(last) / len(last))
 
 
 class BrokenError(Exception):

@@ -49,8 +49,9 @@ class Witness:
 def watch(users: Users, new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Witness]:
     """Train for twelve steps with some settings, and tell what was seen."""
 
-    def train(**changes: Any) -> Witness:
-        run = new_run(small_settings("cf", changes=changes))
+    def train(seed: int = 0, **changes: Any) -> Witness:
+        settings = small_settings("cf", changes=changes)
+        run = new_run(settings.model_copy(update={"seed": seed}), f"seed {seed}")
         policy = new_policy(users.data, run.manifest.settings)
         witness = Witness(policy, monkeypatch)
         train_online(run, policy, users, Group())
@@ -87,6 +88,17 @@ def test_an_evaluation_shows_greedy_and_sampled_slates_to_all_users(watch: Calla
     greedy, sampled = (True, 1.0, 0.0), (False, 1.0, 0.0)
     assert shown == [greedy, greedy, sampled, sampled] * 8 + [greedy] * 3 + [sampled] * 3
     assert {len(slate_BK) for _, slate_BK, _ in witness.asked} == {16}
+
+
+def test_looks_are_for_the_same_users_in_a_run_and_for_others_under_another_seed(
+    watch: Callable[..., Witness],
+) -> None:
+    first = []
+    for seed in (0, 1):
+        looks = [request.user_B.tolist() for request, _, how in watch(seed=seed).asked if how.get("greedy")]
+        assert looks[0] == looks[2] == looks[-3]  # at the beginning, after a step, and in the final figures
+        first.append(looks[0])
+    assert first[0] != first[1]
 
 
 @pytest.mark.parametrize(

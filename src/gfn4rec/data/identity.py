@@ -1,6 +1,7 @@
 """Which data set something was made for, and a refusal of any other."""
 
 from pathlib import Path
+from typing import Any
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.manifest import Manifest
@@ -24,6 +25,15 @@ def identity_of(data: Manifest) -> DataIdentity:
         items_sha256=data.files["items.parquet"].content_sha256,
         behaviours=tuple(each.name for each in data.behaviours),
     )
+
+
+def content_of(data: Manifest) -> dict[str, Any]:
+    """All that results depend on: every file, what behaviours earn, how slates were cut and split."""
+    return {
+        "files": {name: entry.content_sha256 for name, entry in data.files.items()},
+        "weights": {each.name: each.weight for each in data.behaviours},
+        "settings": data.settings.model_dump(mode="json"),
+    }
 
 
 def refuse_other_data(identity: DataIdentity, data: Manifest, where: Path) -> None:

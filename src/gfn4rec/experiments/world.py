@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gfn4rec.data.identity import content_of
 from gfn4rec.data.manifest import Manifest
 from gfn4rec.data.storage import read_manifest
 from gfn4rec.errors import UserError
@@ -45,15 +46,9 @@ class World:
     @cached_property
     def identity(self) -> str:
         """Equal where data and weights are and mean the same, wherever they lie, whichever version wrote them."""
-        data, users = self.data, self.simulator
-        return digest(
-            {
-                "files": {name: entry.content_sha256 for name, entry in data.files.items()},
-                "weights": {each.name: each.weight for each in data.behaviours},
-                "settings": data.settings.model_dump(mode="json"),
-                "simulator": [users.kind, users.model, users.files[WEIGHTS], users.rho],
-            }
-        )
+        users = self.simulator
+        simulator = [users.kind, users.model, users.files[WEIGHTS], users.rho]
+        return digest({**content_of(self.data), "simulator": simulator})
 
     def title(self) -> str:
         """For captions."""

@@ -25,27 +25,16 @@ class Objective:
     or as predicted from the items up to them.
     """
 
-    description: str
     residuals: Callable[[FlowBatch], Mapping[str, Tensor]]
     needs_node_flows: bool = True
     gains: Literal["none", "observed", "predicted"] = "none"
 
 
 OBJECTIVES: Final = {
-    "tb": Objective("trajectory balance: one equation per slate", trajectory_balance, needs_node_flows=False),
-    "db": Objective("detailed balance: one equation per step, and one at the leaf", detailed_balance),
-    "subtb": Objective("sub-trajectory balance: one equation per stretch of the slate", sub_trajectory_balance),
-    "fl-db": Objective(
-        "forward-looking detailed balance: each item's reward is paid at its step",
-        forward_looking_balance,
-        gains="observed",
-    ),
-    "fl-subtb": Objective(
-        "sub-trajectory balance with each item's reward paid at its step", sub_trajectory_balance, gains="observed"
-    ),
-    "fl-db-exact": Objective(
-        "forward-looking detailed balance with predicted item rewards, corrected at the leaf",
-        corrected_forward_looking_balance,
-        gains="predicted",
-    ),
+    "tb": Objective(trajectory_balance, needs_node_flows=False),
+    "db": Objective(detailed_balance),
+    "subtb": Objective(sub_trajectory_balance),
+    "fl-db": Objective(forward_looking_balance, gains="observed"),
+    "fl-subtb": Objective(sub_trajectory_balance, gains="observed"),
+    "fl-db-exact": Objective(corrected_forward_looking_balance, gains="predicted"),
 }

@@ -102,10 +102,10 @@ class Policy(nn.Module, ABC):
     ) -> Proposal:
         """Slates of different items, with log-probabilities at temperature 1 and epsilon 0, whatever sampled them.
 
-        Each item is drawn from the softmax of scores / temperature, or with probability epsilon from all items alike;
-        `greedy` takes the most likely one. `greediness` is a knob from 0, as diverse as what was learned, to 1, greedy,
-        for all requests or for each, (B,): the temperature is 1 - greediness. Candidates are ids, (C,) for all
-        requests, or (B, C) with 0 for padding.
+        Each item is drawn from the softmax of scores / temperature, or with probability epsilon from all items alike
+        (a re-ranker: from those that its ranker has picked); `greedy` takes the most likely one. `greediness` is a knob
+        from 0, as diverse as what was learned, to 1, greedy, for all requests or for each, (B,): the temperature is
+        1 - greediness. Candidates are ids, (C,) for all requests, or (B, C) with 0 for padding.
         """
         how = _choosing(greedy, temperature, greediness, epsilon, request.user_B)
         if generator is None and (not how.greedy or epsilon > 0):

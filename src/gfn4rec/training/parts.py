@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import HISTORY_LENGTH, SlateData
-from gfn4rec.data.identity import identity_of, refuse_other_data
+from gfn4rec.data.identity import content_of, identity_of, refuse_other_data
 from gfn4rec.errors import UserError
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.base import Policy
@@ -75,12 +75,15 @@ def new_manifest(
     settings: RunSettings, data: SlateData, data_path: Path, simulator_path: Path | None, num_processes: int
 ) -> RunManifest:
     """What a new run says of itself."""
+    simulator = None if simulator_path is None else read_simulator_manifest(simulator_path)
     return RunManifest(
         settings=settings,
         data_path=str(data_path.resolve()),
         data=identity_of(data.manifest),
+        data_content=content_of(data.manifest),
         simulator_path=None if simulator_path is None else str(simulator_path.resolve()),
-        simulator_files=None if simulator_path is None else read_simulator_manifest(simulator_path).files,
+        simulator_files=None if simulator is None else simulator.files,
+        simulator_rho=None if simulator is None else simulator.rho,
         num_processes=num_processes,
         git_hash=git_hash(),
     )
@@ -99,6 +102,18 @@ def data_of(
     return data
 
 
+def refuse_changed_data(run: Run, data: SlateData) -> None:
+    """What was learned from one log does not go on with another, though its users and items be the same."""
+    its_content, content = run.manifest.data_content, content_of(data.manifest)
+    if its_content is not None and its_content != content:
+        files = [name for name, checksum in content["files"].items() if checksum != its_content["files"].get(name)]
+        what = [*files, *(name for name in ("weights", "settings") if content[name] != its_content[name])]
+        raise UserError(
+            f"{run.directory}: its data set has changed since it began ({', '.join(what)}); "
+            "name the one it began with by --data, or train anew"
+        )
+
+
 def users_of(run: Run, data: SlateData, path: Path | str | None = None, may_differ: bool = True) -> Users:
     """The simulated users a run was made with, or those at a path: others, or the same at another place."""
     place = run.manifest.simulator_path if path is None else path
@@ -108,7 +123,9 @@ def users_of(run: Run, data: SlateData, path: Path | str | None = None, may_diff
     if is_its_own and not path.exists():
         raise UserError(f"{path}: the simulator of this run is not there; say with --simulator where it is")
     # Plots that lie beside the weights may be drawn anew.
-    its_files, files = run.manifest.simulator_files or {}, read_simulator_manifest(path).files
-    if (is_its_own or not may_differ) and files[WEIGHTS] != its_files.get(WEIGHTS):
+    its_files, its_rho = run.manifest.simulator_files or {}, run.manifest.simulator_rho
+    manifest = read_simulator_manifest(path)
+    is_same = manifest.files[WEIGHTS] == its_files.get(WEIGHTS) and its_rho in (None, manifest.rho)
+    if (is_its_own or not may_differ) and not is_same:
         raise UserError(f"{path}: not the simulator of this run, or changed since; name another with --simulator")
     return open_users(path, data, run.manifest.settings)

@@ -44,8 +44,10 @@ class RunManifest(StrictConfig):
     settings: RunSettings
     data_path: str
     data: DataIdentity
+    data_content: dict[str, Any] | None = None  # all of it; None in runs of before this was remembered, as is rho
     simulator_path: str | None
     simulator_files: dict[str, str] | None  # checksums
+    simulator_rho: float | None = None
     num_processes: int = 1
     versions: dict[str, str] = Field(default_factory=lambda: {"gfn4rec": __version__, "torch": torch.__version__})
     git_hash: str | None = None
