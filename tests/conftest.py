@@ -1,13 +1,14 @@
 """What all tests share. A test that needs published data skips, saying so, where the files are absent."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
 import pytest
+import torch
 from hypothesis import settings
 
 from gfn4rec.cli import main
@@ -22,6 +23,13 @@ REPOSITORY = Path(__file__).parents[1]
 # The same examples in every run, and no stopwatch.
 settings.register_profile("gfn4rec", deadline=None, derandomize=True)
 settings.load_profile("gfn4rec")
+
+
+@pytest.fixture(autouse=True)
+def denormals() -> Iterator[None]:
+    """A command flushes the smallest numbers to 0 for its process, which is that of the tests after it, too."""
+    yield
+    torch.set_flush_denormal(False)
 
 
 @dataclass(frozen=True)

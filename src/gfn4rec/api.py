@@ -22,12 +22,12 @@ from gfn4rec.training.group import Group, process_group
 from gfn4rec.training.offline import train_offline
 from gfn4rec.training.online import train_online
 from gfn4rec.training.parts import (
+    changed_data,
     data_of,
     new_manifest,
     new_policy,
     open_data,
     open_users,
-    refuse_changed_data,
     start_rows,
     users_of,
 )
@@ -87,7 +87,8 @@ def resume(
         if group.size != run.manifest.num_processes:
             raise UserError(f"{directory}: was begun by {run.manifest.num_processes} processes, not {group.size}")
         opened = data_of(run, device, data, simulator)
-        refuse_changed_data(run, opened)
+        if changed := changed_data(run, opened):
+            raise UserError(f"{changed}; name the one it began with by --data, or train anew")
         users = None
         if run.manifest.simulator_path is not None:
             users = users_of(run, opened, simulator, may_differ=False)
@@ -139,10 +140,13 @@ def evaluate(
 ) -> Evaluation:
     """Measure the policy of a run, greedy and at each temperature, beside the ruler.
 
-    `tell` hears of damaged checkpoints. `rulers` are those measured before, by whom they are for, and gets new ones.
+    `tell` hears of damaged checkpoints, and of a log that is no longer the run's. `rulers` are those measured before,
+    by whom they are for, and gets new ones.
     """
     run = Run.open(Path(directory))
     opened = data_of(run, device, data, simulator)
+    if changed := changed_data(run, opened):
+        tell(changed)
     users, policy = users_of(run, opened, simulator), load_run_policy(run, opened, tell)
     kind = run.manifest.settings.kind
     environment = users.environment(seed, start_rows=start_rows(kind, opened))

@@ -74,6 +74,29 @@ def test_what_a_search_finds_is_what_is_run(start: Callable[..., Any], asked: As
     assert asked.lab is lab
 
 
+def test_pages_of_others_are_not_written_over(fails: Callable[..., str], data_folder: Path, tmp_path: Path) -> None:
+    def start(out: Path, *more: object) -> str:
+        return fails("reproduce", "data", "--data", data_folder, "--out", out, *more)
+
+    (tmp_path / "project").mkdir()
+    for name in ("README.md", "index.html"):
+        mine = tmp_path / "project" / name
+        mine.write_text("mine")
+        assert f"{name}: is there, and not by `gfn4rec reproduce`; choose another --out" in start(tmp_path / "project")
+        assert [path.name for path in (tmp_path / "project").iterdir()] == [name]
+        mine.unlink()
+    before = sorted(path.name for path in data_folder.iterdir())
+    assert "choose another --out" in start(data_folder)
+    assert sorted(path.name for path in data_folder.iterdir()) == before
+    assert "nothere: not a simulator" in start(tmp_path / "out", "--simulator", tmp_path / "nothere")
+    assert not (tmp_path / "out").exists()
+
+
+def test_pages_of_before_are_written_over(cli: Cli, data_folder: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert cli("reproduce", "data", "--data", data_folder, "--out", tmp_path / "out").code == 0
+
+
 @pytest.mark.parametrize("how", [Interrupted, KeyboardInterrupt])
 def test_interrupted(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, how: type[BaseException]) -> None:
     def interrupted(*_: object) -> None:

@@ -239,9 +239,8 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     offline = ["train", "offline", "--data", data_folder, "--out", tmp_path / "x", "--policy", "random"]
     assert "policy random has nothing to learn" in fails(*offline)
     assert not (tmp_path / "x").exists()
-    assert "exists already; go on with it by `gfn4rec train resume" in fails(
-        *online_command(folder, data_folder, folder / "run")
-    )
+    line = fails(*online_command(folder, data_folder, folder / "run"))
+    assert "run: exists already; choose another --out" in line  # it is finished
     run, user = folder / "run", data.users["id"][0]
     assert "not a run" in fails("evaluate", tmp_path)
     assert "choose sorted or unsorted" in fails("evaluate", run, "--ranking", "best")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gfn4rec.training import response_loop, response_training
 from tests.conftest import Cli
 
 Fails = Callable[..., str]
@@ -52,13 +53,42 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     assert "slate-aware" in cli(*frontier).out
     assert "x.pdf: plots are PNG files" in fails(*frontier, "--plot", "x.pdf")
     assert "there is no folder" in fails(*frontier, "--plot", tmp_path / "nowhere" / "x.png")
-    assert "greater than 0" in fails(*frontier[:-1], "0")
+    assert "greater than 0, and finite" in fails(*frontier[:-1], "0")
+    assert "greater than 0, and finite" in fails(*frontier[:-1], "1,inf")
     assert "write numbers separated by commas" in fails(*frontier[:-1], "hot")
     assert "nothing to resume" in fails(*train, "--resume")
 
 
+def test_interrupted(cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    epoch, is_second = response_loop.train_epoch, iter((False, False, True))
+
+    def interrupted(*arguments: object) -> float:
+        if next(is_second):
+            raise KeyboardInterrupt
+        return epoch(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(response_training, "train_epoch", interrupted)
+    train = ("simulator", "train", data, "--config", tmp_path / "settings.toml", "--epochs", 2, "--out")
+    assert cli(*train[:-3], "--out", tmp_path / "one").code == 0
+    result = cli(*train, tmp_path / "sim")
+    assert (result.code, result.err) == (130, "gfn4rec: stopped; the same command with --resume goes on\n")
+    monkeypatch.setattr(response_training, "train_epoch", epoch)
+    assert cli(*train, tmp_path / "sim", "--resume").code == 0
+
+    def at_once(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(response_training, "train_epoch", at_once)
+    result = cli(*train, tmp_path / "two")
+    assert (result.code, result.err) == (130, "gfn4rec: stopped before a pass was over\n")
+    assert not (tmp_path / "two").exists()
+
+
 def test_mistakes(fails: Fails, data: Path, tmp_path: Path) -> None:
     assert "--rho" in fails("simulator", "train", data, "--out", tmp_path / "sim", "--rho", -0.1)
+    assert "--rho inf: write a finite number" in fails(
+        "simulator", "train", data, "--out", tmp_path / "sim", "--rho", "inf"
+    )
     assert "not a prepared data set" in fails("simulator", "train", tmp_path, "--out", tmp_path / "sim")
     (tmp_path / "settings.toml").write_text("epoch = 3")
     line = fails("simulator", "train", data, "--out", tmp_path / "sim", "--config", tmp_path / "settings.toml")

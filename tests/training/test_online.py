@@ -149,6 +149,15 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     assert checkpoint.step == 4
 
 
+@pytest.mark.parametrize("name", [name for name, kind in POLICIES.items() if kind.is_learned])
+def test_weights_that_grow_beyond_all_bounds_are_told_in_one_line(name: str, users: Users, new_run: NewRun) -> None:
+    """Gradients stay finite; scores do not, and no slate can be drawn from them, or no loss computed."""
+    run = new_run(small_settings(name, changes={"learning_rate": 1e25}))
+    with pytest.raises(RunError, match=r"lower learning_rate$") as told:
+        train(run, users)
+    assert "\n" not in str(told.value)
+
+
 def test_a_gradient_that_is_not_a_number_stays_out_of_the_weights(
     users: Users, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.simulator.response_model import ResponseModelConfig
-from gfn4rec.training.parts import new_manifest, open_data, open_users, refuse_changed_data, users_of
+from gfn4rec.training.parts import changed_data, data_of, new_manifest, open_data, open_users, users_of
 from gfn4rec.training.response_loop import ResponseTrainingConfig
 from gfn4rec.training.response_training import train_response_model
 from gfn4rec.training.run import Run
@@ -53,24 +53,28 @@ def edit_manifest(directory: Path, **values: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
 
 
-def test_a_run_goes_on_only_with_the_log_it_began_with(data_folder: Path, tmp_path: Path) -> None:
+def test_what_has_changed_of_a_log_is_told(data_folder: Path, tmp_path: Path) -> None:
     settings = small_settings("cf")
     data = open_data(data_folder, settings, "cpu")
     run = Run.create(tmp_path / "run", new_manifest(settings, data, data_folder, None, 1))
-    refuse_changed_data(run, data)
+    assert changed_data(run, data) is None
     content = run.manifest.data_content
     assert content is not None
     files, settings_of_data = content["files"], content["settings"]
+    other_split = {"files": files | {"log.parquet": "0"}, "settings": settings_of_data | {"val_slates": 2}}
     for changed, told in (
         ({"weights": content["weights"] | {"click": 5.0}}, "weights"),
-        ({"files": files | {"log.parquet": "0"}, "settings": settings_of_data | {"val_slates": 2}}, "log.parquet, set"),
-        ({"settings": settings_of_data | {"slate_size": 5}}, "settings"),
+        (other_split, "log.parquet, settings"),
     ):
         edit_manifest(tmp_path / "run", data_content=content | changed)
-        with pytest.raises(UserError, match=rf"run: its data set has changed since it began \({told}.*; name the one"):
-            refuse_changed_data(Run.open(tmp_path / "run"), data)
+        found = changed_data(Run.open(tmp_path / "run"), data)
+        assert found == f"{tmp_path / 'run'}: its data set has changed since it began ({told})"
+    edit_manifest(tmp_path / "run", data_content=content | {"settings": settings_of_data | {"slate_size": 5}})
+    with pytest.raises(UserError, match="shows slates of 5, and .* has slates of 6; prepare it with --slate-size 5"):
+        data_of(Run.open(tmp_path / "run"), "cpu")
     edit_manifest(tmp_path / "run", data_content=None)  # one that began before this was remembered
-    refuse_changed_data(Run.open(tmp_path / "run"), data)
+    assert changed_data(Run.open(tmp_path / "run"), data) is None
+    assert data_of(Run.open(tmp_path / "run"), "cpu").slate_size == 6
 
 
 def test_users_who_influence_each_other_otherwise_are_others(

@@ -10,7 +10,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.synthetic import PRESETS, generate
-from gfn4rec.errors import UserError
+from gfn4rec.errors import RunError, UserError
 from gfn4rec.simulator.checkpoint import load_simulator, read_simulator_manifest
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
 from gfn4rec.simulator.truth import bayes_auc
@@ -58,6 +58,12 @@ def test_windows_that_would_leave_rows_out_are_refused() -> None:
     assert ResponseTrainingConfig(model=SMALL, stride=11).stride == 11
     with pytest.raises(ValueError, match="stride is 12, but a window has 11 rows"):
         ResponseTrainingConfig(model=SMALL, stride=12)
+
+
+def test_holding_out_every_row_is_refused() -> None:
+    assert ResponseTrainingConfig(model=SMALL, stride=5, min_rows=11).min_rows == 11
+    with pytest.raises(ValueError, match="min_rows is 10, but 10 rows are held out: none would be learned from"):
+        ResponseTrainingConfig(model=SMALL, stride=5, min_rows=10)
 
 
 @pytest.mark.parametrize("stride", [1, 3, 10, 11])
@@ -202,7 +208,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
 
 def test_a_loss_that_is_no_number_stops_the_training(data: SlateData, tmp_path: Path) -> None:
     wild = CONFIG.model_copy(update={"learning_rate": 1e30})
-    with pytest.raises(UserError, match="the loss is nan in epoch 1, step .*; lower learning_rate"):
+    with pytest.raises(RunError, match="the loss is nan in epoch 1, step .*; lower learning_rate"):
         train_response_model(data, wild, tmp_path / "sim", rho=0.2)
     assert not (tmp_path / "sim").exists()
 

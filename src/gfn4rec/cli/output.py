@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from gfn4rec.errors import UserError
 
+INTERRUPTED = 130  # exit code
 _ANY_WIDTH = 10_000
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 
@@ -137,6 +139,6 @@ def parse_numbers(option: str, text: str) -> list[float]:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         raise UserError(f"{option} {text}: write numbers separated by commas") from None
-    if not min(numbers) > 0:
-        raise UserError(f"{option} {text}: numbers are greater than 0")
+    if not all(0 < number < math.inf for number in numbers):
+        raise UserError(f"{option} {text}: numbers are greater than 0, and finite")
     return numbers

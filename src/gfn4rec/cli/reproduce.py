@@ -7,9 +7,8 @@ import typer
 from rich.text import Text
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
-from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, time_left, working
+from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, table, tell, time_left, working
 from gfn4rec.cli.search import SummariesOption, search_progress
-from gfn4rec.cli.train import INTERRUPTED
 from gfn4rec.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def reproduce_command(
     from gfn4rec.experiments.engines import open_engine
     from gfn4rec.experiments.lab import Lab
     from gfn4rec.experiments.protocol import read_protocol
-    from gfn4rec.experiments.reproduce import needs_of, reproduce
+    from gfn4rec.experiments.reproduce import needs_of, refuse_foreign_report, reproduce
     from gfn4rec.experiments.tuning import tune
     from gfn4rec.experiments.world import World
 
@@ -75,6 +74,7 @@ def reproduce_command(
     needs = needs_of(names)
     protocol = read_protocol(budget, seeds, sensitivity_seeds, tuned, changes or ())
     protocol.check(needs)
+    refuse_foreign_report(target)
     how = open_engine(engine, workers, address)
     choose_device(device, None)
     with working(f"opening {data}") as work:

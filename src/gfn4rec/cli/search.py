@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, choose_device
-from gfn4rec.cli.output import JsonOption, Pace, out, print_json, table, tell, time_left, working
-from gfn4rec.cli.train import INTERRUPTED, SetOption
+from gfn4rec.cli.output import INTERRUPTED, JsonOption, Pace, out, print_json, table, tell, time_left, working
+from gfn4rec.cli.train import SetOption
 from gfn4rec.errors import UserError
 
 if TYPE_CHECKING:

@@ -1,18 +1,30 @@
 """`gfn4rec simulator`: train, import-reference, frontier."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.output import JsonOption, check_plot, out, parse_numbers, print_json, table, working
+from gfn4rec.cli.output import INTERRUPTED, JsonOption, check_plot, out, parse_numbers, print_json, table, tell, working
 from gfn4rec.errors import UserError
 
 app = typer.Typer(help="Simulated users: their responses, and what is attainable with them.", no_args_is_help=True)
 
 DataOption = Annotated[Path, typer.Option("--data", metavar="DIR", help="The prepared data set it belongs to.")]
-Rho = Annotated[float | None, typer.Option(min=0, help="Strength of item influence; by default that of the data set.")]
+
+
+def _finite(rho: float | None) -> float | None:
+    if rho is not None and not math.isfinite(rho):
+        raise UserError(f"--rho {rho}: write a finite number")
+    return rho
+
+
+Rho = Annotated[
+    float | None,
+    typer.Option(min=0, callback=_finite, help="Strength of item influence; by default that of the data set."),
+]
 
 
 @app.command("train", epilog="Example: gfn4rec simulator train data/ml-1m --out simulators/ml-1m")
@@ -27,7 +39,7 @@ def train_command(
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Train a response model on a log, calibrate it, and report AUC and calibration error per behaviour."""
     from gfn4rec.data.dataset import SlateData
     from gfn4rec.data.read import default_rho
@@ -51,12 +63,18 @@ def train_command(
         def report(epoch: int, step: int, num_steps: int, loss: float) -> None:
             work.advance(f"epoch {epoch + 1} of {settings.num_epochs}, loss {loss:.4f}", step, num_steps)
 
-        manifest = train_response_model(data, settings, target, influence, resume, report)
+        try:
+            manifest = train_response_model(data, settings, target, influence, resume, report)
+        except KeyboardInterrupt:
+            is_kept = (target / MANIFEST).exists()
+            tell("stopped; the same command with --resume goes on" if is_kept else "stopped before a pass was over")
+            return INTERRUPTED
     if as_json:
         print_json({"out": str(target), "epochs": list(manifest.epochs), "metrics": manifest.model_dump()["metrics"]})
-        return
+        return 0
     _print_metrics(manifest.model_dump()["metrics"])
     out().print(f"\nWritten to {target}; reliability.png shows the calibration")
+    return 0
 
 
 @app.command(

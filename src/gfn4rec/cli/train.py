@@ -7,7 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
 from gfn4rec.cli.figures import print_figures
-from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, table, tell, working
 from gfn4rec.errors import UserError
 
 app = typer.Typer(help="Training of policies.", no_args_is_help=True)
@@ -29,7 +29,6 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be repeated.")
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Of weights, users, slates and batches.")]
-INTERRUPTED = 130
 
 
 @app.command(
@@ -94,7 +93,10 @@ def resume_command(
 
     with working(f"opening {directory}") as work:
         num_steps = run.manifest.settings.training["num_steps"]
-        results = api.resume(directory, chosen, _reporter(work, num_steps), tell, data, simulator)
+        try:
+            results = api.resume(directory, chosen, _reporter(work, num_steps), tell, data, simulator)
+        except KeyboardInterrupt:  # not at a step: while it was opened or measured
+            results = None
     return _print_end(directory, results, as_json)
 
 
@@ -139,13 +141,20 @@ def _train(
     as_json: bool,
 ) -> int:
     from gfn4rec import api
+    from gfn4rec.storage import MANIFEST
     from gfn4rec.training.config import resolve_settings
 
     settings = resolve_settings(kind, policy, config, changes or (), seed)
     chosen = choose_device(device, threads)
     with working(f"opening {data}") as work:
         report = _reporter(work, settings.training["num_steps"])
-        results = api.train(settings, data, simulator, target, chosen, report)
+        try:
+            results = api.train(settings, data, simulator, target, chosen, report)
+        except KeyboardInterrupt:
+            results = None
+            if not (target / MANIFEST).exists():
+                tell("stopped before the run began")
+                return INTERRUPTED
     return _print_end(target, results, as_json)
 
 

@@ -38,7 +38,7 @@ def content_of(data: Manifest) -> dict[str, Any]:
 
 def refuse_other_data(identity: DataIdentity, data: Manifest, where: Path) -> None:
     """What was made for other users, items or behaviours means nothing here."""
-    if identity != identity_of(data):
+    if identity != identity_of(data).model_copy(update={"name": identity.name}):  # copies may have names of their own
         raise UserError(
             f"{where}: made for another data set ({identity.name}), not for this {data.name}; "
             "name the one it was trained on, or train one for this"

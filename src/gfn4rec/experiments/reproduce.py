@@ -26,6 +26,7 @@ from gfn4rec.experiments.tuning import with_published_settings
 from gfn4rec.experiments.world import World
 from gfn4rec.storage import MANIFEST, make_directory, write_whole
 
+_RUNS, _PAGE, _TEXT = "runs.csv", "index.html", "README.md"
 GROUPS = {"all": True, "studies": False}  # whether they are of the paper
 
 
@@ -50,6 +51,16 @@ def chosen(names: Sequence[str]) -> list[str]:
     ]
 
 
+def refuse_foreign_report(out: Path) -> None:
+    """Pages may be written over only where a reproduction has written them."""
+    if (out / MANIFEST).exists():
+        raise UserError(f"{out}: is a data set, a simulator, a run or the like; choose another --out")
+    if not (out / _RUNS).exists():
+        for name in (_PAGE, _TEXT):
+            if (out / name).exists():
+                raise UserError(f"{out / name}: is there, and not by `gfn4rec reproduce`; choose another --out")
+
+
 def needs_of(names: Sequence[str]) -> list[Need]:
     """The models that they compare; none if they are about the log alone."""
     return list(dict.fromkeys(need for name in chosen(names) for need in REPRODUCTIONS[name].needs))
@@ -71,7 +82,7 @@ def reproduce(
         need: [JobTask(job, world, out / "runs", lab.device, need[1]) for job in protocol.jobs(need)]
         for need in needs_of(names)
     }
-    if tasks:
+    if tasks or world.simulator_path is not None:
         world.identity  # noqa: B018 - what is wrong with it is told before anything is written
     for folder in (*([] if lab.summaries is None else [lab.summaries]), out / "tables", out / "plots"):
         make_directory(folder)
@@ -126,7 +137,7 @@ def _write_list(tasks: Mapping[Need, Sequence[JobTask]], found: Mapping[str, Any
             row, seed = found[task.key()].figures[GREEDY], task.job.settings.seed
             where = f"runs/{task.key()}" if (task.runs / task.key() / MANIFEST).exists() else ""
             lines.append(f'{where},{kind},"{model}",{seed},{row["reward"]:.4f},{row["coverage"]:.1f}')
-    write_whole(out / "runs.csv", "\n".join(lines) + "\n")
+    write_whole(out / _RUNS, "\n".join(lines) + "\n")
 
 
 def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path) -> Made:
@@ -146,9 +157,9 @@ def write_all(wanted: Mapping[str, Reproduction], findings: Findings, out: Path)
         text += [to_markdown(table) + "\n" for table in made]
         text += [f"![{picture.title}](plots/{picture.name}.png)\n\n{picture.caption}\n" for picture in pictures]
     sections += _slates(findings)
-    page = out / "index.html"
+    page = out / _PAGE
     write_whole(page, render_report(_report(sections, findings)))
-    write_whole(out / "README.md", "\n".join(text))
+    write_whole(out / _TEXT, "\n".join(text))
     return Made(tables, page)
 
 

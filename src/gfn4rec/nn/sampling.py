@@ -95,7 +95,7 @@ def _sample_column(
         weight_BG = (_group_scores(query_B1D, shelf, taken_BX, group_B) / temperature).double().softmax(dim=1)
     place_B, _ = invert_cumulative(weight_BG.double(), uniform_B)
     log_sum_B = (sum_B1G.sum(dim=2).log() + shift_B1 / temperature)[:, 0]
-    return group_B * GROUP_COLUMNS + place_B, log_sum_B
+    return (group_B * GROUP_COLUMNS + place_B).clamp_(max=shelf.num_columns - 1), log_sum_B
 
 
 def _group_scores(query_B1D: Tensor, shelf: Shelf, taken_BX: Tensor, group_B: Tensor) -> Tensor:
@@ -117,6 +117,7 @@ def invert_cumulative(weight_BG: Tensor, uniform_B: Tensor) -> tuple[Tensor, Ten
     total_B = cumulative_BG[:, -1]
     target_B = torch.minimum(uniform_B * total_B, torch.nextafter(total_B, torch.zeros_like(total_B)))
     index_B1 = torch.searchsorted(cumulative_BG, target_B[:, None], right=True)
+    index_B1.clamp_(max=weight_BG.shape[1] - 1)  # only weights that are not numbers need it
     weight_B = weight_BG.gather(1, index_B1)[:, 0]
     before_B = cumulative_BG.gather(1, index_B1)[:, 0] - weight_B
     return index_B1[:, 0], ((target_B - before_B) / weight_B).clamp_(0.0, 1.0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gfn4rec.config import StrictConfig
-from gfn4rec.errors import UserError
+from gfn4rec.errors import RunError, UserError
 from gfn4rec.nn.sampling import Choosing, choose
 from gfn4rec.nn.scoring import Shelf, step_log_probs
 from gfn4rec.policies.candidates import Candidates
@@ -122,6 +122,10 @@ class Policy(nn.Module, ABC):
                 uniform_BK.uniform_(generator=generator)
             plan = self.plan(request, self._candidates(candidates, request), latent_BZ=latent_BZ)
             slate_BK, log_prob_BK = plan.sample(self.catalogue.slate_size, uniform_BK, how)
+        if not bool(log_prob_BK.isfinite().all()):
+            raise RunError(
+                "the scores of the policy are no finite numbers: its weights have grown; lower learning_rate"
+            )
         # Copies, because tensors of the inference mode cannot be learned from.
         return Proposal(
             slate_BK.clone(), _probable(log_prob_BK).clone(), None if latent_BZ is None else latent_BZ.clone()

@@ -99,19 +99,23 @@ def data_of(
     simulator = run.manifest.simulator_path if simulator is None else simulator
     data = open_data(path, run.manifest.settings, device, None if simulator is None else Path(simulator))
     refuse_other_data(run.manifest.data, data.manifest, run.directory)
+    size = (run.manifest.data_content or {"settings": {"slate_size": data.slate_size}})["settings"]["slate_size"]
+    if size != data.slate_size:
+        raise UserError(
+            f"{run.directory}: shows slates of {size}, and {path} has slates of {data.slate_size}; "
+            f"prepare it with --slate-size {size}"
+        )
     return data
 
 
-def refuse_changed_data(run: Run, data: SlateData) -> None:
-    """What was learned from one log does not go on with another, though its users and items be the same."""
+def changed_data(run: Run, data: SlateData) -> str | None:
+    """What of a data set is not as it was when a run began, though its users and items be the same."""
     its_content, content = run.manifest.data_content, content_of(data.manifest)
-    if its_content is not None and its_content != content:
-        files = [name for name, checksum in content["files"].items() if checksum != its_content["files"].get(name)]
-        what = [*files, *(name for name in ("weights", "settings") if content[name] != its_content[name])]
-        raise UserError(
-            f"{run.directory}: its data set has changed since it began ({', '.join(what)}); "
-            "name the one it began with by --data, or train anew"
-        )
+    if its_content is None or its_content == content:
+        return None
+    files = [name for name, checksum in content["files"].items() if checksum != its_content["files"].get(name)]
+    what = [*files, *(name for name in ("weights", "settings") if content[name] != its_content[name])]
+    return f"{run.directory}: its data set has changed since it began ({', '.join(what)})"
 
 
 def users_of(run: Run, data: SlateData, path: Path | str | None = None, may_differ: bool = True) -> Users:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.errors import UserError
+from gfn4rec.errors import RunError
 from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.simulator.calibration import auc
@@ -41,7 +41,12 @@ class ResponseTrainingConfig(StrictConfig):
     seed: int = 0
 
     @model_validator(mode="after")
-    def _windows_reach_all_rows(self) -> "ResponseTrainingConfig":
+    def _rows_are_learned_from(self) -> "ResponseTrainingConfig":
+        held_out = self.val_rows + self.test_rows
+        if self.min_rows <= held_out:
+            raise ValueError(
+                f"min_rows is {self.min_rows}, but {held_out} rows are held out: none would be learned from"
+            )
         longest = self.model.history_length + 1
         if self.stride > longest:
             raise ValueError(f"stride is {self.stride}, but a window has {longest} rows: some would be left out")
@@ -126,7 +131,8 @@ def train_epoch(
             optimizer.step()
             value = float(loss.detach())
             if not math.isfinite(value):
-                raise UserError(f"the loss is {value} in epoch {epoch + 1}, step {step + 1}; lower learning_rate")
+                told = f"the loss is {value} in epoch {epoch + 1}, step {step + 1}"
+                raise RunError(f"{told}; lower learning_rate, and begin anew in another --out")
             loss_sum, num_rows = loss_sum + value * len(label), num_rows + len(label)
             report(step + 1, num_steps, loss_sum / num_rows)
     return loss_sum / num_rows

@@ -70,7 +70,8 @@ def train_response_model(
     rows = {name: torch.nonzero(split == kind).squeeze(1) for kind, name in ((VAL, "val"), (TEST, "test"))}
     if not len(rows["val"]):
         raise UserError(
-            f"no user has {config.min_rows} rows, so nothing is held out; lower min_rows in a --config file"
+            f"no user has {config.min_rows} rows, so nothing is held out; lower min_rows in a --config file "
+            "(and val_rows or test_rows with it)"
         )
     while not _is_over(manifest.epochs, config):
         epoch = len(manifest.epochs)

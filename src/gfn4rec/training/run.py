@@ -83,7 +83,7 @@ class Run:
     def create(cls, directory: Path, manifest: RunManifest) -> "Run":
         """Begin a run in a new or empty directory."""
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            remedy = f"go on with it by `gfn4rec train resume {directory}`, or " if _is_run(directory) else ""
+            remedy = f"go on with it by `gfn4rec train resume {directory}`, or " if _is_unfinished(directory) else ""
             raise UserError(f"{directory}: exists already; {remedy}choose another --out")
         if manifest.settings.training.get("tensorboard"):
             require_tensorboard()
@@ -174,12 +174,11 @@ class Run:
         write_whole(self.directory / name, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
-def _is_run(directory: Path) -> bool:
+def _is_unfinished(directory: Path) -> bool:
     try:
-        Run.open(directory)
+        return Run.open(directory).results is None
     except UserError:
         return False
-    return True
 
 
 def git_hash() -> str | None:
