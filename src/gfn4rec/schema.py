@@ -11,6 +11,13 @@ The legend of dimension letters. A tensor carries its shape as a suffix of its n
 | H | history length |
 | D | width of an encoding |
 | R | response types (behaviours) |
+| T | tokens of a sequence, or steps of a slate and its root |
+| S | width of a request's state |
+| Z | width of a latent |
+| U | users, the unknown one included |
+| V | values of a feature |
+
+Others (G groups, M most values, P pairs, X whatever there is of something) are explained where they are used.
 """
 
 from collections.abc import Mapping

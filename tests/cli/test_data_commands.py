@@ -216,11 +216,11 @@ def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
     ("extra", "options", "message"),
     [
         (("1,9,50,2",), (), 'log.csv line 14 (2.0); for ratings give a threshold, as in "click=click>=4"'),
-        (("1,9,50,",), (), "column 'click' has no value: {folder}/log.csv line 14 (None); fill it in or drop the row"),
+        (("1,9,50,",), (), "column 'click' has no value: {folder}/log.csv line 14; fill it in or drop the row"),
         (
             ("1,9,,1",),
             (),
-            "column 'time' has no value: {folder}/log.csv line 14 (None); fill it in, or pass --order file",
+            "column 'time' has no value: {folder}/log.csv line 14; fill it in, or pass --order file",
         ),
         (("1,,50,1",), (), "column 'item' has no value: {folder}/log.csv line 14"),
         (
@@ -267,7 +267,7 @@ def test_non_numeric_rating_missing_file_and_wrong_encoding(fails: Fails, tmp_pa
     )
     (raw / "movies.dat").write_text("10::A::B\n")
     line = fails("data", "prepare", "ml-1m", *out)
-    assert f"column 'rating' has no value: {raw / 'ratings.dat'} line 2 (None)" in line
+    assert f"column 'rating' has no value: {raw / 'ratings.dat'} line 2" in line
     (tmp_path / "log.csv").write_bytes(HEADER.encode() + b"Zo\xeb,1,1,1\n")
     line = fails("data", "prepare", tmp_path / "log.csv", "--behaviour", "click", "--out", tmp_path / "out")
     assert "log.csv line 2: not utf-8 text (byte 0xeb); name its encoding, as in --encoding latin-1" in line

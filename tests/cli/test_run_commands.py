@@ -234,7 +234,9 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
 
     assert "no policy 'gnf'; did you mean 'gfn'?" in start("--policy", "gnf")
     assert "unknown key 'b_g'" in start("--set", "b_g=1")
-    assert "--device nonsense: cannot be used" in start("--device", "nonsense")
+    assert "--device gpu: no such device; write cpu, cuda, cuda:1 or mps" in start("--device", "gpu")
+    assert "--device meta:x: " in start("--device", "meta:x")
+    assert "settings: seed is none of them; give it as --seed" in start("--set", "seed=3")
     assert "cannot take 8 at once" in start("--set", "buffer_size=2")
     offline = ["train", "offline", "--data", data_folder, "--out", tmp_path / "x", "--policy", "random"]
     assert "policy random has nothing to learn" in fails(*offline)
@@ -247,6 +249,8 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     assert "numbers are greater than 0" in fails("evaluate", run, "--temperature", "1,0")
     assert "whom for?" in fails("recommend", run)
     assert "--users and --out belong together" in fails("recommend", run, "--users", tmp_path / "u")
+    nowhere = ("--users", tmp_path / "u", "--out", tmp_path / "nowhere" / "x.jsonl")
+    assert "x.jsonl: there is no folder" in fails("recommend", run, *nowhere)
     assert "candidates: item zzz is not in the catalogue" in fails(
         "recommend", run, "--user", user, "--candidates", "zzz"
     )

@@ -20,6 +20,10 @@ def choose_device(device: str, threads: int | None) -> str:
 
     set_up_process(threads)
     try:
+        torch.device(device)
+    except RuntimeError as error:
+        raise UserError(f"--device {device}: no such device; write cpu, cuda, cuda:1 or mps") from error
+    try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0][:120]

@@ -129,8 +129,13 @@ def check_plot(path: Path | None) -> None:
     """What is wrong with the place of a plot is told before any work."""
     if path is not None and path.suffix.lower() != ".png":
         raise UserError(f"--plot {path}: plots are PNG files; write a name that ends in .png")
+    check_folder("--plot", path)
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """A file that will be written needs a folder, and that is told before any work, too."""
     if path is not None and not path.parent.is_dir():
-        raise UserError(f"--plot {path}: there is no folder {path.parent}")
+        raise UserError(f"{option} {path}: there is no folder {path.parent}")
 
 
 def parse_numbers(option: str, text: str) -> list[float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.output import JsonOption, check_folder, out, print_json, table, tell, working
 from gfn4rec.errors import UserError
 from gfn4rec.storage import write_whole
 
@@ -57,6 +57,7 @@ def recommend_command(
         raise UserError("--users has the users and their histories; leave out --user and --history")
     if (users is None) != (target is None):
         raise UserError("--users and --out belong together")
+    check_folder("--out", target)
     shared = None if candidates is None else split_ids(candidates)
     queries = (
         [Query(user, None if history is None else parse_history(history), shared)]

@@ -156,7 +156,8 @@ class Interactions:
         if not offending.any():
             return
         rows = offending.arg_true()
-        shown = [f"{self.locate(row)} ({self.log[column][row]!r})" for row in rows[:NUM_SHOWN_OFFENDERS].to_list()]
+        values = {row: self.log[column][row] for row in rows[:NUM_SHOWN_OFFENDERS].to_list()}
+        shown = [f"{self.locate(row)}{'' if value is None else f' ({value!r})'}" for row, value in values.items()]
         more = f" and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
         raise UserError(f"column {self._raw(column)!r} {problem}: {', '.join(shown)}{more}; {remedy}")
 

@@ -74,7 +74,9 @@ class TableFile:
             return list(pl.scan_ndjson(self.content(), infer_schema_length=None).collect_schema())
         if self.columns is not None:
             return list(self.columns)
-        header = next(self.records(), [])
+        header = next(self.records(), None)
+        if header is None:
+            raise UserError(f"{self.path}: is empty; a header line with the column names is expected")
         if not any(header):
             raise UserError(f"{self.path}: its first line is empty; a header line with the column names is expected")
         return header
@@ -140,9 +142,10 @@ class TableFile:
             return text.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             place = f"{self.path} line {line}" if line else f"{self.path}"
+            likely = "utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
             raise UserError(
                 f"{place}: not {self.encoding} text (byte 0x{text[error.start]:02x}); "
-                "name its encoding, as in --encoding latin-1"
+                f"name its encoding, as in --encoding {likely}"
             ) from None
 
     def _sha256(self) -> str:

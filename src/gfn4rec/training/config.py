@@ -208,6 +208,8 @@ def _apply(key: str, value: Any, tables: dict[str, dict[str, Any]], kinds: dict[
     if table not in tables or inner not in keys[table]:
         found = [each for each, names in keys.items() if key in names]
         if not found:
+            if key in ("policy", "seed"):
+                raise UserError(f"settings: {key} is none of them; give it as --{key}")
             every = [name for names in keys.values() for name in names]
             raise UserError(f"settings: unknown key {key!r}; {nearest(key, every)}")
         table, inner = found[0], key
