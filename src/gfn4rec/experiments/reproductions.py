@@ -79,7 +79,7 @@ REPRODUCTIONS: Final[Mapping[str, Reproduction]] = {
         needs=needs_of("offline", OFFLINE_LINES),
         tables=[comparisons.offline_table],
         words="Table 3 of the paper. It leaves ListCVAE out on the smaller data set; here it is run. Its ranking "
-        "metrics are computed by another rule and stand beside ours in the next table, `ranking`; so is its ILD, which "
+        "metrics are computed by another rule and stand beside ours in the next table; so is its ILD, which "
         "has a column of its own here.",
     ),
     "ranking": Reproduction(
