@@ -58,7 +58,8 @@ def _describe(model: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"missing key {key!r}"
     problem = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {problem}, got {error['input']!r}" if key else problem
+    got = "" if isinstance(error["input"], dict) else f", got {error['input']!r}"
+    return f"{key}: {problem}{got}" if key else problem
 
 
 def _fields_at(model: Any, location: tuple[int | str, ...]) -> list[str]:

@@ -232,6 +232,8 @@ def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
         (("1,9,50",), (), "log.csv line 14: 3 fields where 4 are expected"),
         ((), ("--behaviour", "like=stars>=4"), "log.csv: no column 'stars'; choose from user, item, time, click"),
         ((), ("--user-column", "usr"), "log.csv: no column 'usr'; did you mean 'user'?"),
+        ((), ("--item-column", "user"), "log.csv: log: the columns of user and item are the same, 'user'\n"),
+        ((), ("--time-column", "item"), "the columns of item and time are the same, 'item'"),
         ((), ("--core", 9), "--core 9 leaves nothing of the log; 2 is the largest core that keeps something"),
         ((), ("--slate-size", 7), "--slate-size 7: no user has that many distinct items; the most any has is 6"),
         ((), ("--order", "fil"), "--order"),

@@ -23,7 +23,7 @@ def check_names(names: Sequence[str], reserved: Sequence[str], what: str) -> Non
     """An error if a name is taken, repeated, or not made of letters, digits and a few signs."""
     for name in names:
         if not _NAME.fullmatch(name):
-            raise UserError(f"{what} {name!r}: write a name of letters, digits and . : + / - _")
+            raise UserError(f"{what} {name!r}: write a name of letters, digits, spaces and . : + / - _")
         if name in reserved or names.count(name) > 1:
             raise UserError(
                 f"{what} {name!r}: names must differ from each other and from {', '.join(reserved)}; rename it"

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import AfterValidator, Field, FiniteFloat
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import (
@@ -82,6 +82,14 @@ class LogConfig(StrictConfig):
     separator: Separator = ","  # of CSV files
     is_quoted: bool = True  # fields may stand in quotation marks
     encoding: Encoding = "utf-8"
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> "LogConfig":
+        timed = (("user", "time"), ("item", "time")) if self.order == "time" else ()
+        for one, other in (("user", "item"), *timed):
+            if getattr(self, one) == getattr(self, other):
+                raise ValueError(f"the columns of {one} and {other} are the same, {getattr(self, one)!r}")
+        return self
 
 
 class BehaviourConfig(StrictConfig):
