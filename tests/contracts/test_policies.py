@@ -182,7 +182,7 @@ def test_nothing_is_drawn_from_the_global_generator(policy: Policy, requests: Re
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize("name", [name for name, kind in POLICIES.items() if not kind.learns_in_stages])
+@pytest.mark.parametrize("name", [name for name, kind in POLICIES.items() if "ranker" not in kind.Config.model_fields])
 def test_one_who_always_explores_shows_all_items_alike(name: str) -> None:
     """A re-ranker explores among its ranker's best."""
     policy = stirred(name, make_catalogue(num_items=70))

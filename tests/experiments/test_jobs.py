@@ -76,6 +76,10 @@ def test_the_key_does_not_depend_on_who_wrote_the_files(world: World) -> None:
 def test_a_simulator_of_another_data_set_is_refused(world: World) -> None:
     other = World(world.data_path, world.simulator_path)
     other.__dict__["data"] = world.data.model_copy(update={"name": "other"})
+    assert small_job().key(other) == small_job().key(world)  # a name is not what tells data sets apart
+    users = world.data.files["users.parquet"].model_copy(update={"content_sha256": "0"})
+    other = World(world.data_path, world.simulator_path)
+    other.__dict__["data"] = world.data.model_copy(update={"files": {**world.data.files, "users.parquet": users}})
     with pytest.raises(UserError, match="made for another data set"):
         small_job().key(other)
 
