@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from gfn4rec.data.identity import content_of
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
 from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
@@ -154,7 +155,7 @@ def evaluate(
     if ruler_batches:
         rulers = {} if rulers is None else rulers
         path = Path(simulator or str(run.manifest.simulator_path)).resolve()
-        whose = f"{kind} {path} {users.config.model_dump_json()} {run.manifest.data.model_dump_json()} {seed}"
+        whose = f"{kind} {path} {users.config.model_dump_json()} {content_of(opened.manifest)} {seed}"
         if whose not in rulers:
             rulers[whose] = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report)
         ruler = rulers[whose]

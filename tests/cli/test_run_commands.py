@@ -218,6 +218,28 @@ def test_a_run_that_has_moved_goes_on(
     assert "its data set has changed since it began (weights)" in fails("train", "resume", tmp_path / "run", *moved)
 
 
+def test_interrupted_outside_a_step(
+    cli: Cli, folder: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the look before the first step, and before there is a run at all."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gfn4rec.training.online.evaluate_in_simulator", interrupted)
+        result = cli(*online_command(folder, data_folder, tmp_path / "run"))
+        told = f"gfn4rec: stopped; go on with: gfn4rec train resume {tmp_path / 'run'}\n"
+        assert (result.code, result.err) == (130, told)
+        again = cli("train", "resume", tmp_path / "run")
+        assert (again.code, again.err) == (130, told)
+    assert cli("train", "resume", tmp_path / "run").code == 0
+    monkeypatch.setattr("gfn4rec.api.open_data", interrupted)
+    result = cli(*online_command(folder, data_folder, tmp_path / "other"))
+    assert (result.code, result.err) == (130, "gfn4rec: stopped before the run began\n")
+    assert not (tmp_path / "other").exists()
+
+
 def test_options(cli: Cli) -> None:
     assert "newest_share" in cli("train", "options", "online").out
     assert json.loads(cli("train", "options", "offline", "--json").out)["training"]["patience"] == 5
