@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gfn4rec import api
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.seeding import stream_seed
 from tests.cli.conftest import online_command
@@ -238,6 +239,20 @@ def test_interrupted_outside_a_step(
     result = cli(*online_command(folder, data_folder, tmp_path / "other"))
     assert (result.code, result.err) == (130, "gfn4rec: stopped before the run began\n")
     assert not (tmp_path / "other").exists()
+
+
+def test_a_ruler_is_shared_by_runs_of_one_log_with_the_same_weights(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rulers: api.Rulers = {}
+
+    def evaluate() -> int:
+        api.evaluate(folder / "run", num_batches=1, ruler_batches=1, rulers=rulers)
+        return len(rulers)
+
+    assert [evaluate(), evaluate()] == [1, 1]
+    monkeypatch.setattr(api, "content_of", lambda _: {"weights": {"click": 9.0}})
+    assert evaluate() == 2
 
 
 def test_options(cli: Cli) -> None:
