@@ -1,9 +1,9 @@
-"""How fast the data layer is: against a plain first draft, at KuaiRand-1K's real size, and per batch of requests.
+"""Times the data layer: against a plain first draft, at KuaiRand-1K's size, and per batch of requests.
 
     python benchmarks/data.py [--raw ml-1m/] [--skip-kuairand]
 
-Without --raw the ratings come from the synthetic world of MovieLens 1M's size, written in its layout. Each part runs
-in a process of its own, so that peak memory means something.
+Without --raw the ratings come from a synthetic log of MovieLens 1M's size, written in its layout. Each part runs in a
+process of its own, so that peak memory is its own, too.
 """
 
 import argparse
@@ -15,10 +15,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import pandas as pd
+import polars as pl
 import torch
 
 from gfn4rec.data.dataset import SlateData
@@ -31,11 +35,11 @@ from gfn4rec.data.synthetic import PRESETS, generate
 CORE, SLATE_SIZE, HISTORY_LENGTH = 20, 6, 50
 
 
-def plain_prepare(raw: Path, out: Path) -> dict[str, int]:
-    """The competent first draft: dictionaries of counts row by row, then a pandas loop over users."""
-    names = ["user", "item", "rating", "time"]
-    ratings = pd.read_csv(raw / "ratings.dat", sep="::", engine="python", names=names)
-    rows = list(ratings.itertuples(index=False, name=None))
+Row: TypeAlias = tuple[int, int, int, int]
+
+
+def plain_filter(rows: list[Row]) -> list[Row]:
+    """Apply the k-core filter with dictionaries of counts, row by row."""
     while True:
         user_count: dict[int, int] = collections.defaultdict(int)
         item_count: dict[int, int] = collections.defaultdict(int)
@@ -44,13 +48,19 @@ def plain_prepare(raw: Path, out: Path) -> dict[str, int]:
             item_count[item] += 1
         kept = [row for row in rows if user_count[row[0]] >= CORE and item_count[row[1]] >= CORE]
         if len(kept) == len(rows):
-            break
+            return kept
         rows = kept
-    log = pd.DataFrame(rows, columns=names)
+
+
+def plain_prepare(raw: Path, out: Path) -> dict[str, int]:
+    """Prepare MovieLens as a competent first draft would, with a pandas loop over users."""
+    names = ["user", "item", "rating", "time"]
+    ratings = pd.read_csv(raw / "ratings.dat", sep="::", engine="python", names=names)
+    log = pd.DataFrame(plain_filter(list(ratings.itertuples(index=False, name=None))), columns=names)
     for name, threshold in (("click", 3), ("like", 4), ("star", 5)):
         log[name] = (log["rating"] >= threshold).astype(int)
     item_number: dict[int, int] = {}
-    samples: dict[str, list[dict[str, Any]]] = {"train": [], "val": [], "test": []}
+    samples: dict[str, list[dict[str, object]]] = {"train": [], "val": [], "test": []}
     for number, (_, group) in enumerate(log.groupby("user"), start=1):
         group = group.sort_values("time", kind="stable")
         items = [item_number.setdefault(item, len(item_number) + 1) for item in group["item"]]
@@ -83,33 +93,42 @@ def our_prepare(name: str, raw: Path, out: Path) -> dict[str, int]:
     return {key: counts[key] for key in wanted}
 
 
-def measured(connection: Any, work: Callable[..., Any], arguments: tuple[Any, ...], repeats: int) -> None:
+@dataclass(frozen=True)
+class Measurement:
+    """What a function returned, how long its repetitions took, and the peak memory of its process."""
+
+    result: dict[str, int]
+    seconds: list[float]
+    peak_gib: float
+
+
+def measure(connection: Connection, work: Callable[[Path], dict[str, int]], out: Path, repeats: int) -> None:
     times = []
     for number in range(repeats):
         start = time.perf_counter()
-        result = work(*arguments[:-1], Path(f"{arguments[-1]}-{number}"))
+        result = work(Path(f"{out}-{number}"))
         times.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    connection.send({"result": result, "seconds": times, "peak_gib": peak})
+    connection.send(Measurement(result, times, peak))
 
 
-def alone(work: Callable[..., Any], *arguments: Any, repeats: int = 1) -> dict[str, Any]:
-    """Run `work` in a fresh process; its last argument is a path, made new for each repetition."""
+def alone(work: Callable[[Path], dict[str, int]], out: Path, repeats: int = 1) -> Measurement:
+    """Run `work` in a new process; its path is `out` with the number of the repetition."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=measured, args=(send, work, arguments, repeats))
+    process = context.Process(target=measure, args=(send, work, out, repeats))
     process.start()
     send.close()
-    answer: dict[str, Any] = receive.recv()
+    measurement: Measurement = receive.recv()
     process.join()
-    return answer
+    return measurement
 
 
 def write_movielens(raw: Path) -> None:
-    """The synthetic world of MovieLens 1M's size as ratings.dat, movies.dat and users.dat."""
+    """Write a synthetic log of MovieLens 1M's size as ratings.dat, movies.dat and users.dat."""
     log = generate(PRESETS["ml1m"])[1].log
     raw.mkdir(parents=True)
-    rating = 2 + log["click"] + log["like"] + log["star"]
+    rating = log.select(2 + pl.sum_horizontal("click", "like", "star")).to_series()
     lines = zip(log["user"], log["item"], rating, log["time"], strict=True)
     (raw / "ratings.dat").write_text("".join(f"{u}::{i}::{r}::{t}\n" for u, i, r, t in lines))
     movies = sorted(set(log["item"].to_list()))
@@ -119,13 +138,13 @@ def write_movielens(raw: Path) -> None:
 
 
 def compare_with_plain(raw: Path, folder: Path) -> SlateData:
-    plain = alone(plain_prepare, raw, folder / "plain", repeats=3)
-    ours = alone(our_prepare, "ml-1m", raw, folder / "ours", repeats=15)
+    plain = alone(partial(plain_prepare, raw), folder / "plain", repeats=3)
+    ours = alone(partial(our_prepare, "ml-1m", raw), folder / "ours", repeats=15)
     for name, run in (("plain first draft", plain), ("gfn4rec", ours)):
-        times = run["seconds"]
+        times = run.seconds
         print(f"{name:20s} {min(times):8.2f} s best, {statistics.median(times):.2f} s median of {len(times)}")
-        print(f"{'':20s} {run['result']}")
-    best, median = (average(plain["seconds"]) / average(ours["seconds"]) for average in (min, statistics.median))
+        print(f"{'':20s} {run.result}")
+    best, median = (average(plain.seconds) / average(ours.seconds) for average in (min, statistics.median))
     print(f"{'ratio':20s} {best:8.1f} of the best, {median:.1f} of the medians")
     return SlateData.open(folder / "ours-0", history_length=HISTORY_LENGTH)
 
@@ -149,10 +168,8 @@ def kuairand_at_full_size(folder: Path) -> None:
     write_kuairand(generate(PRESETS["kr1k"])[1], folder / "raw")
     size = sum(path.stat().st_size for path in (folder / "raw").iterdir()) / 2**20
     print(f"\nKuaiRand-1K-sized files written in {time.perf_counter() - start:.0f} s, {size:,.0f} MiB")
-    ours = alone(our_prepare, "kuairand-1k", folder / "raw", folder / "kuairand")
-    print(
-        f"prepared in          {ours['seconds'][0]:8.1f} s, peak memory {ours['peak_gib']:.2f} GiB   {ours['result']}"
-    )
+    ours = alone(partial(our_prepare, "kuairand-1k", folder / "raw"), folder / "kuairand")
+    print(f"prepared in          {ours.seconds[0]:8.1f} s, peak memory {ours.peak_gib:.2f} GiB   {ours.result}")
     counts = json.loads((folder / "kuairand-0" / "manifest.json").read_text())["statistics"]
     print(f"before the filter    { ({key: counts[f'raw_{key}'] for key in ('records', 'users', 'items')}) }")
 

@@ -23,7 +23,6 @@ from gfn4rec.simulator.checkpoint import load_simulator
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
 from gfn4rec.training.config import OnlineConfig
-from gfn4rec.training.group import Group
 from gfn4rec.training.learner import Learner
 from gfn4rec.training.replay import ReplayBuffer
 
@@ -54,8 +53,8 @@ class GeneratedData:
 
 def measure(name: str, catalogue: Catalogue, environment: UserEnvironment, num_steps: int) -> None:
     policy, config = build_policy("gfn", catalogue), OnlineConfig()
-    replay = ReplayBuffer(config.buffer_size, catalogue.weight_R)
-    learner = Learner(policy, config, num_steps, 0, Group())
+    replay = ReplayBuffer(config.buffer_size, catalogue.weight_R, environment.config.num_users)
+    learner = Learner(policy, config, 0, num_steps)
     generator, request = torch.Generator().manual_seed(0), environment.request
     times: dict[str, list[float]] = defaultdict(list)
     for _ in range(num_steps):

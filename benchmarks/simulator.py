@@ -1,13 +1,15 @@
-"""How fast the response model learns, against a plain formulation, and how fast the environment steps.
+"""Measure how fast the response model trains, beside a simple implementation, and how fast the environment steps.
 
     python benchmarks/simulator.py DATA [--reference WEIGHTS]
 
-DATA is a prepared data set. The plain formulation encodes one 50-item history per record, in batches, as a competent
-first draft would. Both parts train the same model for the same number of seconds in the same run.
+DATA is a prepared data set. The simple implementation encodes one history of 50 items per log row, in batches. Both
+train the same model for the same number of seconds.
 """
 
 import argparse
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,9 +18,10 @@ import torch.nn.functional as F
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.oracle import random_slates
+from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.simulator.reference import read_reference
 from gfn4rec.simulator.response_model import ResponseModel
-from gfn4rec.training.response_loop import ResponseTrainingConfig, _window_logits, all_windows
+from gfn4rec.training.response_loop import ResponseTrainingConfig, TrainingLog, window_logits
 
 CONFIG = ResponseTrainingConfig()
 BATCH_WINDOWS = 128
@@ -31,26 +34,26 @@ def new_model(data: SlateData) -> ResponseModel:
 
 
 def whole_sequences(data: SlateData, seconds: float) -> float:
-    """Records per second of the training loop's own step."""
-    model, windows = new_model(data), all_windows(data, CONFIG)
+    """Return the rows per second of the training loop's own step."""
+    model, log = new_model(data), TrainingLog.of(data, CONFIG)
+    log = replace(log, is_train_row=torch.ones(data.num_rows, dtype=torch.bool))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    everything = torch.ones(data.num_rows, dtype=torch.bool)
     generator = torch.Generator().manual_seed(0)
 
     def step() -> int:
-        chosen = torch.randint(len(windows), (BATCH_WINDOWS,), generator=generator)
-        logit, label = _window_logits(model, data, windows, chosen, everything, CONFIG, generator)
+        chosen = torch.randint(len(log.windows), (BATCH_WINDOWS,), generator=generator)
+        logit, label = window_logits(model, log, chosen, generator)
         loss = F.binary_cross_entropy_with_logits(logit, label)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         return len(label)
 
-    return records_per_second(step, seconds)
+    return rows_per_second(step, seconds)
 
 
-def one_history_per_record(data: SlateData, seconds: float, batch_size: int = 256) -> float:
-    """Records per second of the plain formulation."""
+def one_history_per_row(data: SlateData, seconds: float, batch_size: int = 256) -> float:
+    """Return the rows per second of the simple implementation."""
     model = new_model(data)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(0)
@@ -65,21 +68,22 @@ def one_history_per_record(data: SlateData, seconds: float, batch_size: int = 25
         optimizer.step()
         return batch_size
 
-    return records_per_second(step, seconds)
+    return rows_per_second(step, seconds)
 
 
-def records_per_second(step, seconds: float) -> float:  # type: ignore[no-untyped-def]
+def rows_per_second(step: Callable[[], int], seconds: float) -> float:
+    """Return how many rows per second `step` trains on, which returns the rows of one step."""
     for _ in range(3):
         step()
-    num_records, start = 0, time.perf_counter()
+    num_rows, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
-        num_records += step()
-    return num_records / (time.perf_counter() - start)
+        num_rows += step()
+    return num_rows / (time.perf_counter() - start)
 
 
-def time_steps(data: SlateData, model: object, name: str) -> None:
-    """Milliseconds of a step of 128 users and six items."""
-    environment = UserEnvironment(data, model, EnvironmentConfig(slate_size=6))  # type: ignore[arg-type]
+def time_steps(data: SlateData, model: UserModel, name: str) -> None:
+    """Print the milliseconds of a step with 128 users and slates of six items."""
+    environment = UserEnvironment(data, model, EnvironmentConfig(slate_size=6))
     generator = torch.Generator().manual_seed(0)
     request, times = environment.request, []
     for _ in range(60):
@@ -95,10 +99,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--reference", type=Path, help="the published weights")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=20.0, help="the seconds of each measurement")
     options = parser.parse_args()
     data = SlateData.open(options.data)
-    plain = one_history_per_record(data, options.seconds)
+    plain = one_history_per_row(data, options.seconds)
     whole = whole_sequences(data, options.seconds)
     print(f"one history per record {plain:10,.0f} records per second")
     print(f"whole sequences        {whole:10,.0f} records per second, {whole / plain:.1f} times as many")

@@ -1,5 +1,6 @@
 """What all tests share. A test that needs published data skips, saying so, where the files are absent."""
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from gfn4rec import progress
 from gfn4rec.cli import main
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.interactions import Behaviour, Interactions
@@ -45,8 +47,9 @@ Cli: TypeAlias = Callable[..., Result]
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run a command line in this process."""
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a command line in this process, without the lines that slow machines would print on the way."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", math.inf)
 
     def run(*arguments: object) -> Result:
         capsys.readouterr()

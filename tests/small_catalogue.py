@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gfn4rec.policies import build_policy
+from gfn4rec.nn.entity_encoder import EntityEncoder
+from gfn4rec.policies import build_policy, policy_class
+from gfn4rec.policies.backbone import BackboneConfig
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import FeatureTensors, Request, SlateBatch
@@ -35,8 +37,24 @@ def make_catalogue(
 
 def make_policy(name: str, catalogue: Catalogue, settings: Mapping[str, Any] | None = None, **more: Any) -> Policy:
     """A policy with a small encoder, where it has one."""
-    small = {} if name in ("popularity", "random") else {"encoder": SMALL_ENCODER, "hidden_dims": (16,)}
+    has_encoder = issubclass(policy_class(name).Config, BackboneConfig)
+    small = {"encoder": SMALL_ENCODER, "hidden_dims": (16,)} if has_encoder else {}
     return build_policy(name, catalogue, small | dict(settings or {}) | more)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def stirred(name: str, catalogue: Catalogue) -> Policy:
+    """Return a policy with all weights moved from their initial values."""
+    policy = make_policy(name, catalogue)
+    with torch.no_grad():
+        for number, weight in enumerate(policy.parameters()):
+            weight.add_(0.3 * torch.randn(weight.shape, generator=generator(number)))
+        for encoder in (module for module in policy.modules() if isinstance(module, EntityEncoder)):
+            encoder.id_embedding.weight[0] = 0
+    return policy
 
 
 def make_requests(catalogue: Catalogue, count: int, seed: int = 0, length: int = HISTORY) -> Request:
@@ -52,8 +70,7 @@ def make_requests(catalogue: Catalogue, count: int, seed: int = 0, length: int =
 
 def repeat_request(request: Request, row: int, count: int) -> Request:
     """One request, many times."""
-    index = torch.full((count,), row)
-    return Request(request.user_B[index], request.history_BH[index], request.response_BHR[index])
+    return request[torch.full((count,), row)]
 
 
 def all_slates(items: Sequence[int], slate_size: int) -> Tensor:

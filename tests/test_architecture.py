@@ -8,13 +8,15 @@ from pathlib import Path
 import gfn4rec
 
 PACKAGE = Path(gfn4rec.__file__).parent
-GROUND = {"errors", "config", "seeding", "schema", "storage"}
+GROUND = {"errors", "config", "seeding", "schema", "storage", "metrics"}
 MAY_IMPORT = {
     "errors": set[str](),
     "config": {"errors"},
     "seeding": set[str](),
-    "schema": set[str](),
+    "schema": {"errors"},
+    "metrics": set[str](),
     "storage": {"errors"},
+    "progress": set[str](),
     "data": GROUND,
     "nn": GROUND,
     "objectives": {"schema"},
@@ -23,10 +25,11 @@ MAY_IMPORT = {
     "evaluation": GROUND | {"data", "simulator", "policies"},
     "training": GROUND | {"data", "nn", "simulator", "policies", "evaluation"},
     "serving": GROUND | {"data", "nn", "simulator", "policies", "evaluation", "training"},
-    "api": GROUND | {"data", "evaluation", "training", "serving"},
+    "api": GROUND | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving"},
     "experiments": GROUND | {"data", "simulator", "policies", "evaluation", "training", "api"},
-    "cli": GROUND | {"data", "simulator", "policies", "evaluation", "training", "serving", "api", "experiments"},
-    "__init__": set[str](),
+    "cli": GROUND
+    | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving", "api", "experiments"},
+    "__init__": {"errors", "schema", "data", "simulator", "policies", "training", "serving", "api"},  # lazily
     "__main__": {"cli"},
 }
 
@@ -64,6 +67,18 @@ def test_readers_do_not_know_what_is_built_on_them() -> None:
             assert f"gfn4rec.data.{later} " not in text, f"{path} imports {later}"
 
 
+def test_experiments_import_in_one_direction() -> None:
+    """jobs <- search <- paper; tables and plots in report know none of them."""
+    may_import = {"jobs": set[str](), "search": {"jobs"}, "paper": {"jobs", "search", "report"}, "report": set[str]()}
+    others = set(may_import)
+    for path in sorted((PACKAGE / "experiments").rglob("*.py")):
+        part = path.relative_to(PACKAGE / "experiments").parts[0]
+        text = path.read_text(encoding="utf-8")
+        imported = {other for other in others if f"gfn4rec.experiments.{other}" in text}
+        unexpected = imported - may_import.get(part, set()) - {part}
+        assert not unexpected, f"{path.relative_to(PACKAGE)} imports {unexpected}"
+
+
 def test_serving_knows_no_training_loop() -> None:
     for path in (PACKAGE / "serving").glob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -74,9 +89,10 @@ def test_serving_knows_no_training_loop() -> None:
 def test_tables_and_plots_need_no_torch() -> None:
     names = ["statistics", "tables", "table_formats", "picture", "plots", "report"]
     for name in names:
-        path = PACKAGE / "experiments" / f"{name}.py"
+        path = PACKAGE / "experiments" / "report" / f"{name}.py"
         rooms = imported_rooms(path)
         assert rooms <= GROUND | {"experiments"}, f"{name} imports {rooms}"
         assert "torch" not in path.read_text(encoding="utf-8")
-    code = f"import sys, {', '.join(f'gfn4rec.experiments.{name}' for name in names)}; sys.exit('torch' in sys.modules)"
+    modules = ", ".join(f"gfn4rec.experiments.report.{name}" for name in names)
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from gfn4rec.config import StrictConfig
+from gfn4rec.config import ADDED_LATER, StrictConfig, identity_values
 from gfn4rec.errors import UserError
 
 
@@ -53,3 +53,17 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_config_does_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Outer().width = 3
+
+
+class WithANewSetting(Outer):
+    new: int = Field(default=7, json_schema_extra=ADDED_LATER)
+
+
+class Around(StrictConfig):
+    part: WithANewSetting = WithANewSetting()
+
+
+def test_a_setting_that_was_added_later_does_not_change_the_identity_at_its_default() -> None:
+    assert identity_values(WithANewSetting()) == identity_values(Outer()) == Outer().model_dump(mode="json")
+    assert identity_values(WithANewSetting(new=8)) == {**identity_values(Outer()), "new": 8}
+    assert identity_values(Around()) == {"part": identity_values(Outer())}

@@ -7,7 +7,7 @@ import pytest
 from typer.main import get_command
 
 from gfn4rec.cli import app
-from gfn4rec.experiments.reproduce import chosen
+from gfn4rec.experiments.paper.reproductions import select
 from gfn4rec.policies import POLICIES
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +29,7 @@ def check_command(words: list[str]) -> None:
     options = {option for each in command.params for option in each.opts}
     assert {word for word in words if word.startswith("--")} <= options
     if command.name == "reproduce":
-        assert chosen(words)
+        assert select(words)
     if command.name == "search":
         assert words[0] in POLICIES or words[0].isupper()
 

@@ -1,6 +1,17 @@
-"""`python -m gfn4rec` is the command `gfn4rec`."""
+"""The command `gfn4rec`, also as `python -m gfn4rec`."""
 
-from gfn4rec.cli import run
+import sys
+
+
+def run() -> None:
+    """Run the command. Ctrl-C ends it with exit code 130 and without a traceback, even while modules are imported."""
+    try:
+        from gfn4rec.cli import run as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     run()

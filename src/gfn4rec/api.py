@@ -1,71 +1,80 @@
-"""The library in short: train, resume, evaluate. The command line calls the same functions."""
+"""The library in short: train, resume, evaluate, recommend. The command line calls the same functions."""
 
+import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import torch
 
+from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.identity import content_of
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
-from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
-from gfn4rec.evaluation.ruler import share_of_ruler
+from gfn4rec.evaluation.oracle import oracle_share
+from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log
 from gfn4rec.evaluation.scores import evaluate_scores as measure_scores
+from gfn4rec.policies import policy_class
+from gfn4rec.policies.base import Policy
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.progress import reporter
+from gfn4rec.schema import Sampling
 from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
-from gfn4rec.serving.recommender import load_run_policy
+from gfn4rec.simulator.checkpoint import SimulatorFiles
+from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.training.config import RunSettings
 from gfn4rec.training.config import resolve_settings as resolve_settings
 from gfn4rec.training.group import Group, process_group
 from gfn4rec.training.offline import train_offline
-from gfn4rec.training.online import train_online
-from gfn4rec.training.parts import (
-    changed_data,
-    data_of,
-    new_manifest,
-    new_policy,
-    open_data,
-    open_users,
-    start_rows,
-    users_of,
-)
-from gfn4rec.training.run import Run
+from gfn4rec.training.online import Report, train_online
+from gfn4rec.training.opened_run import DataSource, Notify, OpenedRun, UsersSource
+from gfn4rec.training.recording import MetricsLine
+from gfn4rec.training.response_loop import ResponseTrainingConfig
+from gfn4rec.training.response_training import train_response_model
+from gfn4rec.training.run import Run, RunResults
 
-Report = Callable[[int, dict[str, Any]], None]
-Tell = Callable[[str], None]
-Rulers = dict[str, list[FrontierPoint]]
+Oracles: TypeAlias = dict[str, list[FrontierPoint]]
+"""The oracle's points by what they depend on: users, data set, seed."""
+EvaluationReport: TypeAlias = Callable[[str, int, int], None]
 
 
 def train(
     settings: RunSettings,
-    data: Path | str,
-    simulator: Path | str | None,
+    data: DataSource,
+    simulator: UsersSource | None,
     out: Path | str,
     device: torch.device | str = "cpu",
     report: Report = lambda *_: None,
-) -> dict[str, Any] | None:
-    """Train a policy online against simulated users, or offline on logged slates; the final figures.
+    policy: Policy | None = None,
+    progress: bool = False,
+) -> RunResults | None:
+    """Train a policy online with simulated users, or offline on logged slates; return the final metrics.
 
-    `resolve_settings("online", "gfn", changes={"b_f": 0.5})` makes settings.
+    Data set and simulator are directories, or objects in memory. `policy` replaces the new policy that the settings
+    describe; it must be one of theirs. `progress` prints how far the training is. To resume a run, give `resume` the
+    same simulator object; weights of a policy in memory are kept from the first checkpoint on.
 
-    None if it was asked to end before, or if this is not the first of several processes.
+    Return None if it was asked to stop before, or if this is not the first of several processes.
+
+    >>> from gfn4rec import resolve_settings
+    >>> settings = resolve_settings("online", "cf", changes={"num_steps": 8, "warmup_steps": 2, "final_batches": 2})
+    >>> results = train(settings, "data/tiny", "simulators/tiny", out="runs/cf")
+    >>> results.step, sorted(results.greedy)[:2]
+    (8, ['coverage', 'expected_reward'])
     """
-    simulator = None if simulator is None else Path(simulator)
     with process_group(device) as group:
-        opened = open_data(Path(data), settings, device, simulator)
-        users = None if simulator is None else open_users(simulator, opened, settings)
-        manifest = new_manifest(settings, opened, Path(data), simulator, group.size)
-        run = Run.create(Path(out), manifest) if group.is_first else None
+        opened = OpenedRun.begin(settings, data, simulator, Path(out), device, group.size, group.is_first)
         group.barrier()
-        run = run or Run.open(Path(out))
         try:
-            return _train(run, opened, users, settings, group, report)
+            return _train(opened, group, report, policy, progress)
         except UserError:
-            if group.is_first and not run.has_checkpoints():  # a mistake leaves nothing behind
-                shutil.rmtree(run.directory, ignore_errors=True)
+            if group.is_first and not opened.run.has_checkpoints():  # a mistake leaves nothing behind
+                shutil.rmtree(opened.run.directory, ignore_errors=True)
             raise
 
 
@@ -73,13 +82,18 @@ def resume(
     directory: Path | str,
     device: torch.device | str = "cpu",
     report: Report = lambda *_: None,
-    tell: Tell = lambda _: None,
-    data: Path | str | None = None,
-    simulator: Path | str | None = None,
-) -> dict[str, Any] | None:
-    """Go on with an interrupted run, as if it had not been interrupted; `tell` hears of damaged checkpoints.
+    notify: Notify = lambda _: None,
+    data: DataSource | None = None,
+    simulator: UsersSource | None = None,
+    progress: bool = False,
+) -> RunResults | None:
+    """Resume an interrupted run; the result is that of an uninterrupted one.
 
-    Its data set and its simulator may have moved: then say where they are.
+    `data` and `simulator` say where they are now, if they have moved. `notify` receives notes on damaged checkpoints.
+
+    >>> resume("runs/tiny")
+    Traceback (most recent call last):
+    gfn4rec.errors.UserError: runs/tiny: is finished; there is nothing to resume
     """
     run = Run.open(Path(directory))
     if run.results is not None:
@@ -87,105 +101,166 @@ def resume(
     with process_group(device) as group:
         if group.size != run.manifest.num_processes:
             raise UserError(f"{directory}: was begun by {run.manifest.num_processes} processes, not {group.size}")
-        opened = data_of(run, device, data, simulator)
-        if changed := changed_data(run, opened):
-            raise UserError(f"{changed}; name the one it began with by --data, or train anew")
-        users = None
-        if run.manifest.simulator_path is not None:
-            users = users_of(run, opened, simulator, may_differ=False)
+        opened = OpenedRun.open(directory, data, simulator, device, must_match=True)
         checkpoint = run.load_checkpoint(only="")
         for note in checkpoint.notes if checkpoint and group.is_first else ():
-            tell(note)
-        return _train(run, opened, users, run.manifest.settings, group, report)
+            notify(note)
+        return _train(opened, group, report, None, progress)
 
 
-def _train(
-    run: Run, data: Any, users: Any, settings: RunSettings, group: Group, report: Report
-) -> dict[str, Any] | None:
-    policy = new_policy(data, settings)
-    if settings.kind == "offline":
-        return train_offline(run, policy, data, users, group, report)
-    if users is None:
-        raise UserError("online training needs simulated users; name them with --simulator")
-    return train_online(run, policy, users, group, report)
+def _train(opened: OpenedRun, group: Group, report: Report, policy: Policy | None, progress: bool) -> RunResults | None:
+    settings = opened.settings
+    if policy is None:
+        policy = opened.new_policy()
+    else:
+        _refuse_other_policy(policy, opened)
+    with _reporting(settings, report, progress) as on_step:
+        if settings.mode == "offline":
+            users = opened.users if opened.has_users else None
+            return train_offline(opened.run, policy, opened.data, users, group, on_step)
+        if not opened.has_users:
+            raise UserError("online training needs simulated users; name them with --simulator")
+        return train_online(opened.run, policy, opened.users, group, on_step)
+
+
+def _refuse_other_policy(policy: Policy, opened: OpenedRun) -> None:
+    settings, one, other = opened.settings, policy.catalogue, Catalogue.of(opened.data)
+    if type(policy) is not policy_class(settings.policy) or policy.config != settings.policy_settings:
+        raise UserError(f"the policy in memory is not the {settings.policy} of the settings; make it from them")
+    sizes = [(each.num_users, each.num_items, each.slate_size, each.weight_R.tolist()) for each in (one, other)]
+    if sizes[0] != sizes[1]:
+        raise UserError(f"the policy in memory was made for another data set than {opened.data.directory}")
+
+
+@contextmanager
+def _reporting(settings: RunSettings, report: Report, progress: bool) -> Iterator[Report]:
+    if not progress:
+        yield report
+        return
+    with reporter("training") as bar:
+        on_step = bar.training(settings.training.num_steps)
+
+        def both(step: int, metrics: MetricsLine) -> None:
+            on_step(step, metrics)
+            report(step, metrics)
+
+        yield both
+
+
+def train_simulator(
+    data: DataSource,
+    out: Path | str,
+    num_epochs: int | None = None,
+    rho: float | None = None,
+    config: ResponseTrainingConfig | None = None,
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> UserModel:
+    """Train simulated users on a log, save them in `out`, and return them, ready for an environment.
+
+    `rho` is the strength of item influence, by default that of the data set.
+
+    >>> users = train_simulator("data/tiny", "simulators/another", num_epochs=1)
+    >>> users.item_embedding_ND.shape  # a row for each item, and one for padding
+    torch.Size([61, 32])
+    """
+    config = config or ResponseTrainingConfig()
+    if num_epochs is not None:
+        config = ResponseTrainingConfig.parse({**config.model_dump(), "num_epochs": num_epochs}, "simulator")
+    if rho is not None and not 0 <= rho < math.inf:
+        raise UserError(f"rho {rho}: the strength of item influence is 0 or more")
+    length = config.model.history_length
+    opened = data.with_history(length) if isinstance(data, SlateData) else SlateData.open(data, length, device)
+    with reporter("training simulated users") if progress else nullcontext() as bar:
+
+        def report(epoch: int, step: int, num_steps: int, loss: float) -> None:
+            if bar is not None:
+                title = f"epoch {epoch + 1} of {config.num_epochs}"
+                bar.advance(title, step, num_steps, f"loss {loss:.4f}")
+
+        influence = opened.manifest.rho if rho is None else rho
+        train_response_model(opened, config, Path(out), influence, report=report)
+    return SimulatorFiles.open(Path(out)).load(opened)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures by how slates were chosen (`greedy`, `T=1`, ...), the ruler's points, and the test slates'."""
+    """Metrics by how slates were drawn (`greedy`, `T=1`, ...), the oracle's points, and those of the test slates.
+
+    >>> Evaluation({"greedy": {"reward": 1.5}}, [], None).rows["greedy"]["reward"]
+    1.5
+    """
 
     rows: dict[str, dict[str, float]]
-    ruler: list[FrontierPoint]
+    oracle: list[FrontierPoint]
     test: dict[str, float] | None
 
-    def with_ruler(self) -> dict[str, dict[str, float | None]]:
-        """The rows with the reward as a share of the ruler's at the same coverage."""
+    def with_oracle(self) -> dict[str, dict[str, float | None]]:
+        """Return the rows with the reward as a share of the oracle's at the same coverage."""
         return {
-            name: {**row, "ruler_share": share_of_ruler(self.ruler, row["coverage"], row["expected_reward"])}
+            name: {**row, "oracle_share": oracle_share(self.oracle, row["coverage"], row["expected_reward"])}
             for name, row in self.rows.items()
         }
 
 
 def evaluate(
-    directory: Path | str,
-    simulator: Path | str | None = None,
-    data: Path | str | None = None,
+    run: OpenedRun | Path | str,
+    simulator: UsersSource | None = None,
+    data: DataSource | None = None,
     temperatures: Sequence[float] = (1.0,),
     num_batches: int = 100,
-    ruler_batches: int = 20,
+    oracle_batches: int = 20,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    report: Callable[[str, int, int], None] = lambda *_: None,
-    tell: Tell = lambda _: None,
-    rulers: Rulers | None = None,
+    report: EvaluationReport = lambda *_: None,
+    notify: Notify = lambda _: None,
+    oracles: Oracles | None = None,
 ) -> Evaluation:
-    """Measure the policy of a run, greedy and at each temperature, beside the ruler.
+    """Evaluate the policy of a run, greedy and at each temperature, beside the oracle.
 
-    `tell` hears of damaged checkpoints, and of a log that is no longer the run's. `rulers` are those measured before,
-    by whom they are for, and gets new ones.
+    `notify` receives notes on damaged checkpoints, an unfinished run or a changed data set. `oracles` holds those
+    measured before, and gets new ones.
+
+    >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
+    >>> list(evaluation.rows)
+    ['greedy', 'T=1', 'T=0.5']
+    >>> 0 < evaluation.rows["T=0.5"]["coverage"] <= 60
+    True
     """
-    run = Run.open(Path(directory))
-    opened = data_of(run, device, data, simulator)
-    if changed := changed_data(run, opened):
-        tell(changed)
-    users, policy = users_of(run, opened, simulator), load_run_policy(run, opened, tell)
-    kind = run.manifest.settings.kind
-    environment = users.environment(seed, start_rows=start_rows(kind, opened))
-    ruler: list[FrontierPoint] = []
-    if ruler_batches:
-        rulers = {} if rulers is None else rulers
-        path = Path(simulator or str(run.manifest.simulator_path)).resolve()
-        whose = f"{kind} {path} {users.config.model_dump_json()} {content_of(opened.manifest)} {seed}"
-        if whose not in rulers:
-            rulers[whose] = measure_frontier(environment, num_batches=ruler_batches, seed=seed, report=report)
-        ruler = rulers[whose]
-    ways = {"greedy": Showing(greedy=True)} | {f"T={each:g}": Showing(temperature=each) for each in temperatures}
-    rows: dict[str, dict[str, float]] = {}
-    for name, showing in ways.items():
+    samplings = {"greedy": Sampling(greedy=True), **{f"T={value:g}": Sampling(value) for value in temperatures}}
+    opened = run if isinstance(run, OpenedRun) else OpenedRun.open(run, data, simulator, device, notify=notify)
+    environment = opened.users.evaluation_environment(opened.settings.mode, seed)
+    policy, oracle = opened.policy, list[FrontierPoint]()
+    if oracle_batches:
+        oracles, key = {} if oracles is None else oracles, _oracle_key(opened, seed)
+        if key not in oracles:
+            oracles[key] = measure_frontier(environment, num_batches=oracle_batches, seed=seed, report=report)
+        oracle = oracles[key]
+    rows = {
+        name: evaluate_in_simulator(policy, environment, sampling, num_batches, seed, partial(report, name))
+        for name, sampling in samplings.items()
+    }
+    num_test = len(opened.data.split("test"))
+    test = evaluate_on_log(policy, opened.data, batch_size=min(128, num_test)) if num_test else None
+    return Evaluation(rows, oracle, test)
 
-        def advance(done: int, total: int, name: str = name) -> None:
-            report(name, done, total)
 
-        rows[name] = evaluate_in_simulator(policy, environment, showing, num_batches, seed, advance)
-    num_test = len(opened.split("test"))
-    test = evaluate_on_log(policy, opened, batch_size=min(128, num_test)) if num_test else None
-    return Evaluation(rows, ruler, test)
+def _oracle_key(opened: OpenedRun, seed: int) -> str:
+    content, users = content_of(opened.data.manifest), opened.users.config
+    return f"{opened.settings.mode} {opened.simulator_name} {users.model_dump_json()} {content} {seed}"
 
 
 def evaluate_scores(
-    directory: Path | str,
-    simulator: Path | str | None = None,
-    data: Path | str | None = None,
+    run: OpenedRun | Path | str,
+    simulator: UsersSource | None = None,
+    data: DataSource | None = None,
     num_batches: int = 5,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    tell: Tell = lambda _: None,
+    notify: Notify = lambda _: None,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, dict[str, float | None]]:
-    """How a run's own estimates of expected rewards agree with the simulator's, by kind of slates."""
-    run = Run.open(Path(directory))
-    opened = data_of(run, device, data, simulator)
-    policy = load_run_policy(run, opened, tell)
-    starts = start_rows(run.manifest.settings.kind, opened)
-    environment = users_of(run, opened, simulator).environment(seed, start_rows=starts)
-    return measure_scores(policy, environment, opened, num_batches, seed, report)
+    """Return how well a policy's own estimates of expected rewards agree with the simulator's, by kind of slates."""
+    opened = run if isinstance(run, OpenedRun) else OpenedRun.open(run, data, simulator, device, notify=notify)
+    environment = opened.users.evaluation_environment(opened.settings.mode, seed)
+    return measure_scores(opened.policy, environment, opened.data, num_batches, seed, report)

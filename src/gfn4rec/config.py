@@ -1,40 +1,73 @@
-"""The strict base of every configuration, and how a TOML file becomes one."""
+"""The strict base class of all configurations, read from TOML files."""
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.config import JsonDict
 from pydantic_core import ErrorDetails
 
 from gfn4rec.errors import UserError
 
+ADDED_LATER: Final[JsonDict] = {"added_later": True}
+"""Marks a setting that is newer than stored results, as in `Field(default=0, json_schema_extra=ADDED_LATER)`.
+
+The default must compute what was computed before the setting existed; see `identity_values`.
+"""
+
 
 class StrictConfig(BaseModel):
-    """Frozen, and an unknown key is an error that names the nearest valid one."""
+    """A frozen configuration. An unknown key is an error that suggests the nearest valid one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )
 
     @classmethod
-    def parse(cls, values: dict[str, Any], where: str) -> Self:
-        """Validate `values`; a mistake becomes one line that starts with `where`."""
+    def parse(cls, values: Mapping[str, object], where: str) -> Self:
+        """Return the configuration; raise a one-line `UserError` that starts with `where` if a value is invalid."""
         try:
             return cls.model_validate(values)
+        except UserError as error:  # from a nested configuration that parses itself
+            raise UserError(f"{where}: {error}") from error
         except ValidationError as error:
-            # A misspelt key often leaves another one missing; it is the one to name.
-            first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+            # A misspelt key often makes another one missing; report the misspelt one.
+            first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
             raise UserError(f"{where}: {_describe(cls, first)}") from error
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a TOML file."""
+        """Return the configuration in a TOML file."""
         return cls.parse(read_toml(path), str(path))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file."""
+def identity_values(config: BaseModel) -> dict[str, Any]:
+    """Return the settings that identify a configuration in the keys of stored results.
+
+    A setting that was added later is left out while it has its default, so that older results are still found.
+    """
+    values = config.model_dump(mode="json")
+    for name, field in type(config).model_fields.items():
+        key, value = field.serialization_alias or name, getattr(config, name)
+        if isinstance(value, BaseModel):
+            values[key] = identity_values(value)
+        elif field.json_schema_extra == ADDED_LATER and value == field.get_default(call_default_factory=True):
+            del values[key]
+    return values
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """Return the content of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -46,7 +79,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def nearest(word: str, candidates: list[str]) -> str:
-    """A remedy for a misspelt word: the closest candidate, or all of them."""
+    """Return a remedy for a misspelt word: the closest candidate, or all candidates."""
     close = difflib.get_close_matches(word, candidates, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(candidates)}"
 
@@ -63,7 +96,7 @@ def _describe(model: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _fields_at(model: Any, location: tuple[int | str, ...]) -> list[str]:
-    """The valid keys beside the offending one: walk down the model by the location."""
+    """Return the valid keys at the level of the unknown one, found by walking down the model."""
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation if _is_model(model) and part in model.model_fields else model
         model = next((inner for inner in _inner_models(annotation)), model)
@@ -82,15 +115,15 @@ def _inner_models(annotation: Any) -> list[type[BaseModel]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting as a user writes it, `part.key` for one of a part."""
+    """A setting with its key as users write it: `part.key` if it belongs to a nested configuration."""
 
     key: str
-    default: Any
+    default: object
     meaning: str
 
 
 def describe_settings(config: BaseModel, prefix: str = "") -> list[Setting]:
-    """All settings of a configuration, parts spelt out; `config` has the defaults."""
+    """Return all settings of a configuration, those of nested configurations included; `config` has the defaults."""
     settings = []
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
@@ -103,6 +136,6 @@ def describe_settings(config: BaseModel, prefix: str = "") -> list[Setting]:
 
 
 def _inherited_meaning(config: type[BaseModel], name: str) -> str:
-    """What a setting means where a class gives it another default only."""
+    """Return the description of a setting from a base class, if this class only changes its default."""
     fields = (base.model_fields.get(name) for base in config.__mro__ if issubclass(base, BaseModel))
     return next((field.description for field in fields if field is not None and field.description), "")

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def stream_seed(seed: int, name: str) -> int:
-    """The 63-bit seed of the stream `name`."""
+    """Return the 63-bit seed of the stream `name`."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def torch_generator(seed: int, name: str, device: "torch.device | str" = "cpu") -> "torch.Generator":
-    """A torch generator for the stream `name`."""
-    import torch  # here, so that commands that only read and write logs start without it
+    """Return a torch generator for the stream `name`."""
+    import torch  # not at the top: commands on logs start faster without it
 
     return torch.Generator(device=device).manual_seed(stream_seed(seed, name))
 
 
 def numpy_generator(seed: int, name: str) -> np.random.Generator:
-    """A numpy generator for the stream `name`."""
+    """Return a numpy generator for the stream `name`."""
     return np.random.default_rng(stream_seed(seed, name))

@@ -1,4 +1,4 @@
-"""Directories that are written whole or not at all, and know what they are by their manifest."""
+"""Atomic writing of directories and files. Each directory has a manifest that says what it is."""
 
 import contextlib
 import json
@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from gfn4rec.errors import UserError
 
@@ -16,12 +15,12 @@ MANIFEST = "manifest.json"
 
 @contextlib.contextmanager
 def replace_directory(target: Path, kind: str) -> Iterator[Path]:
-    """A fresh directory to write into. It takes the place of `target` when the block ends well, else it vanishes.
+    """Yield a new directory to write into; it replaces `target` if the block succeeds, and is deleted otherwise.
 
-    A failure to write is the user's to mend; any other passes through.
+    A failure to write becomes a `UserError`; other exceptions pass through.
     """
     refuse_foreign(target, kind)
-    target = target.resolve()  # a link keeps pointing where it points
+    target = target.resolve()  # a symbolic link is followed, not replaced
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -39,14 +38,14 @@ def replace_directory(target: Path, kind: str) -> Iterator[Path]:
 
 
 def refuse_foreign(target: Path, kind: str) -> None:
-    """Only an absent or empty directory may be replaced, or one of this kind that holds nothing but its own files."""
+    """Raise a `UserError` unless `target` is absent, empty, or of this kind and without foreign files."""
     try:
         if not target.exists() or (target.is_dir() and not any(target.iterdir())):
             return
         manifest = _load(target / MANIFEST) if (target / MANIFEST).is_file() else {}
-        others = (
-            {path.name for path in target.iterdir()} - {MANIFEST, *manifest.get("files", {})} if manifest else set()
-        )
+        files = manifest.get("files")
+        own = {MANIFEST, *(files if isinstance(files, dict) else ())}
+        others = {path.name for path in target.iterdir()} - own if manifest else set()
     except OSError as error:
         raise UserError(f"{target}: cannot be written ({error.strerror}); choose another --out") from error
     except ValueError:
@@ -57,8 +56,14 @@ def refuse_foreign(target: Path, kind: str) -> None:
         raise UserError(f"{target}: holds {sorted(others)[0]}, which would be lost; move it, or choose another --out")
 
 
+def refuse_any(target: Path) -> None:
+    """Raise an error if `target` is a data set, a simulator, a run or the like, which others' files would spoil."""
+    if (target / MANIFEST).exists():
+        raise UserError(f"{target}: is a data set, a simulator, a run or the like; choose another --out")
+
+
 def _swap(fresh: Path, target: Path) -> None:
-    """Put `fresh` in the place of `target`; if that fails or is interrupted, what was there comes back."""
+    """Replace `target` by `fresh`; restore the old directory if that fails or is interrupted."""
     if not target.exists():
         fresh.rename(target)
         return
@@ -81,8 +86,8 @@ def _umask() -> int:
     return mask
 
 
-def raw_manifest(directory: Path, kind: str, version: int, noun: str, maker: str) -> dict[str, Any]:
-    """The manifest of a directory as it stands, if it is of this kind and version."""
+def raw_manifest(directory: Path, kind: str, version: int, noun: str, maker: str) -> dict[str, object]:
+    """Return the unvalidated manifest of a directory of this kind and version, or raise a `UserError`."""
     path = directory / MANIFEST
     try:
         values = _load(path)
@@ -102,13 +107,13 @@ def raw_manifest(directory: Path, kind: str, version: int, noun: str, maker: str
     return values
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> dict[str, object]:
     values = json.loads(path.read_text(encoding="utf-8"))
     return values if isinstance(values, dict) else {}
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace a file by a new one, whole or not at all."""
+    """Write or replace a file atomically."""
     fresh = path.with_name(f".{path.name}-new")
     try:
         fresh.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -119,7 +124,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make sure that there is a directory to write into."""
+    """Create a directory and its parents unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,8 +42,8 @@ def test_prepare_describe_show_as_text(cli: Cli, tmp_path: Path) -> None:
     assert result.err == ""
     assert "users |U|" in result.out
     assert "synthetic-tiny" in result.out
-    assert "What the 20-core filter removed" in result.out
-    assert f"Written to {tmp_path / 'out'}. Look at it: gfn4rec data show" in result.out
+    assert "Removed by the 20-core filter" in result.out
+    assert f"Written to {tmp_path / 'out'}. Show some of it: gfn4rec data show" in result.out
     described = cli("data", "describe", tmp_path / "out")
     assert described.out == result.out.rsplit("\n\nWritten", 1)[0] + "\n"
     text = cli("data", "show", tmp_path / "out", "--count", 2).out
@@ -156,9 +157,9 @@ def test_help_without_arguments_is_no_error_message(cli: Cli) -> None:
         ),
         (("--behaviour", "*=click"), "behaviour '*': write a name of letters"),
         (("--behaviour", "late=time>=4"), "behaviour 'late': column 'time' is the user, the item or the time already"),
-        (("--weight", "click=nan"), "behaviours.click.weight: Input should be a finite number"),
+        (("--weight", "click=nan"), "--weight click=nan: write NAME=NUMBER, with a finite number"),
         (("--weight", "click=1", "--weight", "click=2"), "--weight click=2: 'click' has a weight already"),
-        (("--order", "file", "--time-column", "when"), "--time-column means nothing with --order file"),
+        (("--order", "file", "--time-column", "when"), "--time-column has no meaning with --order file"),
         (("--separator", "\u00a7"), "log.separator: write one or more plain characters"),
         (("--encoding", "rot13"), "log.encoding: no such encoding"),
     ],
@@ -201,9 +202,19 @@ def test_help_has_an_example_everywhere(cli: Cli) -> None:
     assert cli("--version").out == f"gfn4rec {__version__}\n"
 
 
+@pytest.mark.parametrize("command", [(), ("data",), ("data", "prepare"), ("data", "show"), ("train", "online")])
+def test_help_prints_no_type_of_flags(cli: Cli, command: tuple[str, ...]) -> None:
+    text = cli(*command, "--help").out
+    assert "bool" not in text
+    assert re.search(r"--help +-h +Show this message", text)
+
+
 def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
     assert "'--core'" in fails("data", "prepare", "ml-1m", "--cor", 5).replace("--core,", "'--core'")
-    assert "No such command 'dta'. Did you mean 'data'?" in fails("dta")
+    assert "No such command 'dta'. Did you mean 'data'? See `gfn4rec --help`." in fails("dta")
+    assert "gfn4rec: No such command 'frob'. See `gfn4rec data --help`." in fails("data", "frob")
+    assert "--count, --json). See `gfn4rec data show --help`." in fails("data", "show", "x", "--cont", 3)
+    assert "'--split': 'tset' is not one of 'train', 'val', 'test'." in fails("data", "show", "x", "--split", "tset")
     assert "--core" in fails("data", "prepare", "ml-1m", "--core", "many")
     assert "--core" in fails("data", "prepare", "ml-1m", "--core", 0)
     assert "NAME_OR_PATH" in fails("data", "prepare")
@@ -237,7 +248,7 @@ def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
         ((), ("--core", 9), "--core 9 leaves nothing of the log; 2 is the largest core that keeps something"),
         ((), ("--slate-size", 7), "--slate-size 7: no user has that many distinct items; the most any has is 6"),
         ((), ("--order", "fil"), "--order"),
-        ((), ("--seed", 3), "--seed means nothing for"),
+        ((), ("--seed", 3), "--seed has no meaning for"),
     ],
 )
 def test_a_bad_log_ends_in_one_line_and_leaves_nothing(
@@ -251,7 +262,7 @@ def test_a_bad_log_ends_in_one_line_and_leaves_nothing(
     path = log(*extra)
     line = fails("data", "prepare", path, "--out", tmp_path / "out", *PREPARE, *options)
     assert message.replace("{folder}", str(tmp_path)) in line
-    assert [each.name for each in tmp_path.iterdir()] == ["log.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 
 def test_non_numeric_rating_missing_file_and_wrong_encoding(fails: Fails, tmp_path: Path) -> None:
@@ -262,7 +273,7 @@ def test_non_numeric_rating_missing_file_and_wrong_encoding(fails: Fails, tmp_pa
     out = ("--raw", raw, "--out", tmp_path / "out")
     assert "ratings.dat line 2: column 'rating' is not a number: 'good'" in fails("data", "prepare", "ml-1m", *out)
     (raw / "ratings.dat").write_text("1::10::5::100\n1::20::4")
-    assert "ratings.dat: its last line '1::20::4' breaks off" in fails("data", "prepare", "ml-1m", *out)
+    assert "ratings.dat: its last line '1::20::4' is incomplete" in fails("data", "prepare", "ml-1m", *out)
     (raw / "ratings.dat").write_text("1::10::5::100\n1::20::::90\n")
     assert "movies.dat: no such file; --raw names the folder with ratings.dat" in fails(
         "data", "prepare", "ml-1m", *out
@@ -297,7 +308,7 @@ def test_out_of_order_times_are_sorted_and_duplicates_counted(
 def test_missing_times_with_the_order_of_the_file(cli: Cli, fails: Fails, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("user,item,click\n" + "".join(f"1,{item},1\n" for item in (3, 1, 2, 4)))
     line = fails("data", "prepare", tmp_path / "log.csv", "--out", tmp_path / "out", *PREPARE)
-    assert "no column 'time'; choose from user, item, click; or, if the rows stand in order, pass --order file" in line
+    assert "no column 'time'; choose from user, item, click; or, if the rows are in order, pass --order file" in line
     options = ("--out", tmp_path / "out", *PREPARE, "--order", "file")
     assert cli("data", "prepare", tmp_path / "log.csv", *options).code == 0
     shown = json.loads(cli("data", "show", tmp_path / "out", "--json").out)
@@ -341,6 +352,6 @@ def test_offline_is_said_in_one_line(fails: Fails, tmp_path: Path, monkeypatch: 
     source = dataclasses.replace(readers.SOURCES["ml-1m"], archive=unreachable)
     monkeypatch.setitem(readers.SOURCES, "ml-1m", source)
     line = fails("data", "prepare", "ml-1m", "--out", tmp_path / "out")
-    assert "cannot be fetched" in line
+    assert "cannot be downloaded" in line
     assert "unpack it, and name the folder with ratings.dat, movies.dat, users.dat by --raw" in line
     assert not (tmp_path / "out").exists()

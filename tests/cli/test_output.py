@@ -1,10 +1,8 @@
 """What commands print."""
 
-import time
-
 import pytest
 
-from gfn4rec.cli.output import Pace, out, table, time_left
+from gfn4rec.cli.output import out, table
 
 
 def test_a_wide_table_is_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -12,12 +10,12 @@ def test_a_wide_table_is_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> 
     shown = table(*columns)
     shown.add_row(*(f"{number}.123456" for number in range(40)))
     out().print(shown)
-    titles, figures = capsys.readouterr().out.splitlines()
+    titles, numbers = capsys.readouterr().out.splitlines()
     assert all(column in titles for column in columns)
-    assert figures.split() == [f"{number}.123456" for number in range(40)]
+    assert numbers.split() == [f"{number}.123456" for number in range(40)]
 
 
-def test_on_a_narrow_terminal_no_figure_is_cut(
+def test_on_a_narrow_terminal_no_number_is_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -28,29 +26,3 @@ def test_on_a_narrow_terminal_no_figure_is_cut(
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert sum(character in "123456789" for line in printed.splitlines()[1:] for character in line) == 8 * 9
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (None, ""),
-        (99.4, ", about 99 s left"),
-        (150.0, ", about 2 min left"),
-        (5900.0, ", about 98 min left"),
-        (9000.0, ", about 2.5 hours left"),
-    ],
-)
-def test_time_left(seconds: float | None, words: str) -> None:
-    assert time_left(seconds) == words
-
-
-def test_what_was_known_before_says_nothing_about_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    pace = Pace()
-    assert pace.seconds_left(40, 100) is None
-    now += 30
-    assert pace.seconds_left(40, 100) is None
-    assert pace.seconds_left(50, 100) == 150.0
-    now += 30
-    assert pace.seconds_left(100, 100) == 0.0

@@ -1,5 +1,6 @@
 """What `gfn4rec reproduce` hands on, and how it ends; what it makes is tested in tests/experiments."""
 
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -8,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from gfn4rec.data.read import default_rho
-from gfn4rec.experiments import reproduce, tuning, users
-from gfn4rec.experiments.campaign import Interrupted
-from gfn4rec.experiments.lab import Lab
-from gfn4rec.experiments.protocol import Need, Protocol
-from gfn4rec.experiments.reproduce import Made
+from gfn4rec.data.interactions import DEFAULT_RHO
+from gfn4rec.experiments import benchmark
+from gfn4rec.experiments.jobs.campaign import Interrupted, Lab
+from gfn4rec.experiments.paper import reproduce, tuning
+from gfn4rec.experiments.paper.page import WrittenReport
+from gfn4rec.experiments.paper.protocol import Need, Protocol
+from gfn4rec.experiments.paper.reproductions import GROUPS, REPRODUCTIONS, needs_of
 from tests.conftest import Cli
 
 
@@ -32,9 +34,9 @@ class Asked:
         self.searches.append((protocol, needs, num_trials, lab, out))
         return Protocol(protocol.budget, tuned={"online": {"CF": {"learning_rate": 0.5}}})
 
-    def reproduce(self, names: list[str], protocol: Protocol, lab: Lab, out: Path, _: object) -> Made:
+    def reproduce(self, names: list[str], protocol: Protocol, lab: Lab, out: Path, _: object) -> WrittenReport:
         self.names, self.protocol, self.lab = names, protocol, lab
-        return Made({}, out / "index.html")
+        return WrittenReport({}, out / "index.html")
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_options_arrive(start: Callable[..., Any], asked: Asked, tmp_path: Path)
 def test_what_a_search_finds_is_what_is_run(start: Callable[..., Any], asked: Asked, tmp_path: Path) -> None:
     assert start("balance", "--trials", 3).code == 0
     ((before, needs, num_trials, lab, out),) = asked.searches
-    assert (needs, num_trials, out) == (reproduce.needs_of(["balance"]), 3, tmp_path / "out" / "search")
+    assert (needs, num_trials, out) == (needs_of(["balance"]), 3, tmp_path / "out" / "search")
     assert before.tuned == {}
     assert asked.protocol.tuned == {"online": {"CF": {"learning_rate": 0.5}}}
     assert asked.lab is lab
@@ -82,7 +84,7 @@ def test_pages_of_others_are_not_written_over(fails: Callable[..., str], data_fo
     for name in ("README.md", "index.html"):
         mine = tmp_path / "project" / name
         mine.write_text("mine")
-        assert f"{name}: is there, and not by `gfn4rec reproduce`; choose another --out" in start(tmp_path / "project")
+        assert f"{name}: exists, and not from `gfn4rec reproduce`; choose another --out" in start(tmp_path / "project")
         assert [path.name for path in (tmp_path / "project").iterdir()] == [name]
         mine.unlink()
     before = sorted(path.name for path in data_folder.iterdir())
@@ -106,7 +108,7 @@ def test_interrupted(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(reproduce, "reproduce", interrupted)
     result = start("online")
-    assert (result.code, result.err) == (130, "gfn4rec: stopped; the same command goes on where it was\n")
+    assert (result.code, result.err) == (130, "gfn4rec: stopped; the same command resumes\n")
 
 
 def test_users_are_trained_unless_they_are_there(
@@ -117,18 +119,24 @@ def test_users_are_trained_unless_they_are_there(
     def train(_: object, __: object, target: Path, rho: float, resume: bool, ___: object) -> None:
         trained.append((target, rho, resume))
 
-    monkeypatch.setattr(users, "train_response_model", train)
+    monkeypatch.setattr(benchmark, "train_response_model", train)
     target = tmp_path / "out" / "simulator"
 
     def run() -> None:
         assert cli("reproduce", "balance", "--data", data_folder, "--out", tmp_path / "out").code == 0
-        assert asked.lab.world.simulator_path == target
+        assert asked.lab.benchmark.simulator_path == target
 
     run()
-    assert trained == [(target, default_rho("synthetic-tiny"), False)]
-    monkeypatch.setattr(users, "read_simulator_manifest", lambda _: SimpleNamespace(is_finished=False))
+    assert trained == [(target, DEFAULT_RHO, False)]
+    monkeypatch.setattr(benchmark, "read_simulator_manifest", lambda _: SimpleNamespace(is_finished=False))
     run()
     assert [resume for *_, resume in trained] == [False, True]
-    monkeypatch.setattr(users, "read_simulator_manifest", lambda _: SimpleNamespace(is_finished=True))
+    monkeypatch.setattr(benchmark, "read_simulator_manifest", lambda _: SimpleNamespace(is_finished=True))
     run()
     assert len(trained) == 2
+
+
+def test_help_names_every_table(cli: Cli) -> None:
+    shown = cli("reproduce", "--help").out
+    for name in (*REPRODUCTIONS, *GROUPS):
+        assert re.search(rf"\W{re.escape(name)}\W", shown), name

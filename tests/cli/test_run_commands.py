@@ -21,7 +21,7 @@ def test_train_online(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path)
         *online_command(folder, data_folder, tmp_path / "run", "--threads", 1, "--set", "b_f=0.8", "--seed", 4)
     )
     assert result.code == 0, result.err
-    for word in ("greedy", "sampled", "last steps", "coverage", "12 steps in"):
+    for word in ("greedy", "sampled", "last steps", "Coverage", "12 steps in"):
         assert word in result.out
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["settings"]["policy_settings"]["b_f"] == 0.8
@@ -60,7 +60,7 @@ def test_interrupted_and_resumed(
     monkeypatch.setattr(ReplayBuffer, "add", interrupted)
     result = cli(*online_command(folder, data_folder, tmp_path / "run"))
     assert result.code == 130
-    assert f"go on with: gfn4rec train resume {tmp_path / 'run'}" in result.err
+    assert f"resume with: gfn4rec train resume {tmp_path / 'run'}" in result.err
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     assert newest.name == "step-00000006"
     (newest / "policy.safetensors").write_bytes(b"damaged")
@@ -76,10 +76,10 @@ def test_interrupted_and_resumed(
 
 
 def test_evaluate(cli: Cli, folder: Path, tmp_path: Path) -> None:
-    command = ["evaluate", folder / "run", "--temperature", "1,0.5", "--batches", 2, "--ruler-batches", 1]
+    command = ["evaluate", folder / "run", "--temperature", "1,0.5", "--batches", 2, "--oracle-batches", 1]
     result = cli(*command, "--plot", tmp_path / "curve.png")
     assert result.code == 0, result.err
-    for word in ("greedy", "T=1", "T=0.5", "of ruler", "boltzmann", "test slates: R-NDCG", "rate of"):
+    for word in ("greedy", "T=1", "T=0.5", "Share of oracle", "pointwise oracle", "test slates: R-NDCG", "Rate of"):
         assert word in result.out
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(cli(*command, "--json").out)
@@ -95,7 +95,7 @@ def test_evaluate_heeds_seed_ranking_and_simulator(cli: Cli, folder: Path, data_
     assert cli(*train, "--seed", 5).code == 0
 
     def figures(*more: object) -> tuple[dict[str, float], dict[str, float]]:
-        command = ["evaluate", folder / "run", "--batches", 1, "--ruler-batches", 0, "--json"]
+        command = ["evaluate", folder / "run", "--batches", 1, "--oracle-batches", 0, "--json"]
         run = json.loads(cli(*command, *more).out)["runs"]["run"]
         return run["rows"]["T=1"], run["test"]
 
@@ -112,10 +112,10 @@ def test_evaluate_heeds_seed_ranking_and_simulator(cli: Cli, folder: Path, data_
     assert answered[1] == test
 
 
-def test_evaluate_sets_the_expected_reward_beside_the_rulers(
+def test_evaluate_sets_the_expected_reward_beside_the_oracles(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ruler that earns 2 at every coverage."""
+    """A oracle that earns 2 at every coverage."""
     from gfn4rec import api
     from gfn4rec.evaluation.frontier import FrontierPoint
 
@@ -123,52 +123,52 @@ def test_evaluate_sets_the_expected_reward_beside_the_rulers(
     monkeypatch.setattr(api, "measure_frontier", lambda *_, **__: points)
     rows = json.loads(cli("evaluate", folder / "run", "--batches", 2, "--json").out)["runs"]["run"]["rows"]
     for row in rows.values():
-        assert row["ruler_share"] == pytest.approx(row["expected_reward"] / 2)
+        assert row["oracle_share"] == pytest.approx(row["expected_reward"] / 2)
         assert row["reward"] != pytest.approx(row["expected_reward"])
 
 
 def test_evaluate_several_runs(cli: Cli, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "copy")
-    result = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--ruler-batches", 1, "--json")
+    result = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--oracle-batches", 1, "--json")
     found = json.loads(result.out)
     assert found["runs"]["run"] == found["runs"]["copy"]
-    assert found["runs"]["copy"]["rows"]["greedy"]["ruler_share"] is not None
-    shown = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--ruler-batches", 1).out
+    assert found["runs"]["copy"]["rows"]["greedy"]["oracle_share"] is not None
+    shown = cli("evaluate", folder / "run", tmp_path / "copy", "--batches", 2, "--oracle-batches", 1).out
     assert "copy T=1" in shown
 
 
 def test_runs_of_one_name_are_both_shown(cli: Cli, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
     found = json.loads(
-        cli("evaluate", folder / "run", tmp_path / "run", "--batches", 1, "--ruler-batches", 0, "--json").out
+        cli("evaluate", folder / "run", tmp_path / "run", "--batches", 1, "--oracle-batches", 0, "--json").out
     )
     assert set(found["runs"]) == {str(folder / "run"), str(tmp_path / "run")}
 
 
-def test_each_run_is_measured_by_the_ruler_of_its_own_users(
+def test_each_run_is_measured_by_the_oracle_of_its_own_users(
     cli: Cli, folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     assert cli(*online_command(folder, data_folder, tmp_path / "more", "--set", "num_users=16")).code == 0
-    command = ["--batches", 1, "--ruler-batches", 1]
+    command = ["--batches", 1, "--oracle-batches", 1]
     runs = json.loads(cli("evaluate", folder / "run", tmp_path / "more", *command, "--json").out)["runs"]
     for directory in (folder / "run", tmp_path / "more"):
         alone = json.loads(cli("evaluate", directory, *command, "--json").out)["runs"]
         assert alone[directory.name] == runs[directory.name]
-    assert runs["run"]["ruler"] != runs["more"]["ruler"]
+    assert runs["run"]["oracle"] != runs["more"]["oracle"]
     result = cli("evaluate", folder / "run", tmp_path / "more", *command, "--plot", tmp_path / "p.png")
-    assert "ruler of run" in result.out
-    assert "ruler of more" in result.out
+    assert "oracle of run" in result.out
+    assert "oracle of more" in result.out
 
 
 def test_a_damaged_checkpoint_is_told_wherever_it_is_opened(cli: Cli, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     (newest / "policy.safetensors").write_bytes(b"")
-    evaluated = cli("evaluate", tmp_path / "run", "--batches", 1, "--ruler-batches", 0)
+    evaluated = cli("evaluate", tmp_path / "run", "--batches", 1, "--oracle-batches", 0)
     recommended = cli("recommend", tmp_path / "run", "--user", "x", "--greedy")
     for result in (evaluated, recommended):
         assert result.code == 0
-        assert "policy.safetensors: missing or damaged; it is passed over" in result.err
+        assert "policy.safetensors: missing or damaged; it is skipped" in result.err
 
 
 def test_an_offline_run_is_measured_from_the_requests_before_its_test_slates(
@@ -179,7 +179,7 @@ def test_an_offline_run_is_measured_from_the_requests_before_its_test_slates(
     seed = stream_seed(0, "evaluation users")
     found = json.loads(cli("evaluate", tmp_path / "run", "--batches", 2, "--seed", seed, "--json").out)
     assert found["runs"]["run"]["rows"]["greedy"] == json.loads(trained.out)["greedy"] | {
-        "ruler_share": found["runs"]["run"]["rows"]["greedy"]["ruler_share"]
+        "oracle_share": found["runs"]["run"]["rows"]["greedy"]["oracle_share"]
     }
 
 
@@ -193,10 +193,10 @@ def test_a_run_that_has_moved_goes_on(
     path = tmp_path / "run" / "manifest.json"
     gone = {"data_path": str(tmp_path / "gone"), "simulator_path": str(tmp_path / "gone")}
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | gone), encoding="utf-8")
-    assert "say with --data where it is" in fails("train", "resume", tmp_path / "run")
+    assert "name its place with --data" in fails("train", "resume", tmp_path / "run")
     moved = ["--data", tmp_path / "data"]
-    assert "say with --simulator where it is" in fails("train", "resume", tmp_path / "run", *moved)
-    slates = cli("recommend", tmp_path / "run", "--user", "x", "--greedy", *moved)
+    assert "name its place with --simulator" in fails("train", "resume", tmp_path / "run", *moved)
+    slates = cli("recommend", tmp_path / "run", "--user", "x", "--greedy", "--expected-reward", *moved)
     assert "no expected rewards: " in slates.err
     assert "expected reward" not in slates.out
     moved += ["--simulator", tmp_path / "simulator"]
@@ -216,39 +216,39 @@ def test_a_run_that_has_moved_goes_on(
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["data_content"]["weights"]["click"] = 9.0
     path.write_text(json.dumps(manifest), encoding="utf-8")
-    assert "its data set has changed since it began (weights)" in fails("train", "resume", tmp_path / "run", *moved)
+    assert "its data set has changed since it was begun (weights)" in fails("train", "resume", tmp_path / "run", *moved)
 
 
 def test_interrupted_outside_a_step(
     cli: Cli, folder: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the look before the first step, and before there is a run at all."""
+    """In the evaluation before the first step, and before there is a run at all."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("gfn4rec.training.online.evaluate_in_simulator", interrupted)
+        patch.setattr("gfn4rec.training.evaluator.evaluate_in_simulator", interrupted)
         result = cli(*online_command(folder, data_folder, tmp_path / "run"))
-        told = f"gfn4rec: stopped; go on with: gfn4rec train resume {tmp_path / 'run'}\n"
-        assert (result.code, result.err) == (130, told)
+        message = f"gfn4rec: stopped; resume with: gfn4rec train resume {tmp_path / 'run'}\n"
+        assert (result.code, result.err) == (130, message)
         again = cli("train", "resume", tmp_path / "run")
-        assert (again.code, again.err) == (130, told)
+        assert (again.code, again.err) == (130, message)
     assert cli("train", "resume", tmp_path / "run").code == 0
-    monkeypatch.setattr("gfn4rec.api.open_data", interrupted)
+    monkeypatch.setattr("gfn4rec.api.OpenedRun.begin", interrupted)
     result = cli(*online_command(folder, data_folder, tmp_path / "other"))
     assert (result.code, result.err) == (130, "gfn4rec: stopped before the run began\n")
     assert not (tmp_path / "other").exists()
 
 
-def test_a_ruler_is_shared_by_runs_of_one_log_with_the_same_weights(
+def test_an_oracle_is_shared_by_runs_of_one_log_with_the_same_weights(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rulers: api.Rulers = {}
+    oracles: api.Oracles = {}
 
     def evaluate() -> int:
-        api.evaluate(folder / "run", num_batches=1, ruler_batches=1, rulers=rulers)
-        return len(rulers)
+        api.evaluate(folder / "run", num_batches=1, oracle_batches=1, oracles=oracles)
+        return len(oracles)
 
     assert [evaluate(), evaluate()] == [1, 1]
     monkeypatch.setattr(api, "content_of", lambda _: {"weights": {"click": 9.0}})
@@ -273,7 +273,7 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     assert "unknown key 'b_g'" in start("--set", "b_g=1")
     assert "--device gpu: no such device; write cpu, cuda, cuda:1 or mps" in start("--device", "gpu")
     assert "--device meta:x: " in start("--device", "meta:x")
-    assert "settings: seed is none of them; give it as --seed" in start("--set", "seed=3")
+    assert "settings: seed is not a setting; give it as --seed" in start("--set", "seed=3")
     assert "cannot take 8 at once" in start("--set", "buffer_size=2")
     offline = ["train", "offline", "--data", data_folder, "--out", tmp_path / "x", "--policy", "random"]
     assert "policy random has nothing to learn" in fails(*offline)
@@ -283,9 +283,9 @@ def test_bad_input(fails: Callable[..., str], folder: Path, data_folder: Path, d
     run, user = folder / "run", data.users["id"][0]
     assert "not a run" in fails("evaluate", tmp_path)
     assert "choose sorted or unsorted" in fails("evaluate", run, "--ranking", "best")
-    assert "numbers are greater than 0" in fails("evaluate", run, "--temperature", "1,0")
-    assert "whom for?" in fails("recommend", run)
-    assert "--users and --out belong together" in fails("recommend", run, "--users", tmp_path / "u")
+    assert "write finite numbers greater than 0" in fails("evaluate", run, "--temperature", "1,0")
+    assert "no user; give --user" in fails("recommend", run)
+    assert "--users and --out need each other" in fails("recommend", run, "--users", tmp_path / "u")
     nowhere = ("--users", tmp_path / "u", "--out", tmp_path / "nowhere" / "x.jsonl")
     assert "x.jsonl: there is no folder" in fails("recommend", run, *nowhere)
     assert "candidates: item zzz is not in the catalogue" in fails(
@@ -315,9 +315,9 @@ def test_a_run_without_its_data_or_simulator(fails: Callable[..., str], folder: 
     path = tmp_path / "run" / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(manifest | {"data_path": str(tmp_path / "gone")}), encoding="utf-8")
-    assert "the data set of this run is not there; say with --data where it is" in fails("evaluate", tmp_path / "run")
+    assert "the data set of this run is not there; name its place with --data" in fails("evaluate", tmp_path / "run")
     path.write_text(json.dumps(manifest | {"simulator_path": str(tmp_path / "gone")}), encoding="utf-8")
-    assert "the simulator of this run is not there; say with --simulator" in fails("evaluate", tmp_path / "run")
+    assert "the simulator of this run is not there; name its place" in fails("evaluate", tmp_path / "run")
     path.write_text(json.dumps(manifest | {"simulator_files": {}}), encoding="utf-8")
     assert "not the simulator of this run, or changed since" in fails("evaluate", tmp_path / "run")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gfn4rec.experiments import campaign, search
-from gfn4rec.experiments.tuned import read_tuned
+from gfn4rec.experiments.jobs import campaign
+from gfn4rec.experiments.search import search
+from gfn4rec.experiments.search.tuned import read_tuned
 from tests.conftest import Cli
 from tests.training.conftest import TRIAL
 
@@ -31,7 +32,7 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     assert result.err.endswith(", about 0 s left\n")
     for word in ("cf, 2 trials", "reward", "learning_rate", "done", f"are in {tmp_path / 'out' / 'tuned.toml'}"):
         assert word in result.out
-    assert len(list((tmp_path / "out" / "runs").glob("*/outcome.json"))) == 2
+    assert len(list((tmp_path / "out" / "runs").glob("*/measurements.jsonl"))) == 2
 
     found = json.loads(cli(*command, "--json").out)  # at once: all trials are known
     best = found["policies"]["cf"]
@@ -42,17 +43,27 @@ def test_search(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> No
     assert f"{best['value']:.4f}  {best['changes']['learning_rate']:.4g}" in result.out
 
 
-def test_values_of_ones_own(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
+def test_other_values(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
     command = search_command(folder, data_folder, tmp_path, "cf", "--workers", 1, "--values", "learning_rate=0.02,0.03")
     found = json.loads(cli(*command, "--json").out)["policies"]["cf"]
     assert [trial["point"]["learning_rate"] for trial in found["trials"]] in ([0.02, 0.03], [0.03, 0.02])
 
 
 @pytest.mark.parametrize("text", ["learning_rate", "learning_rate=", "learning_rate=a,b"])
-def test_values_that_are_none(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path, text: str) -> None:
+def test_values_that_are_not_numbers(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path, text: str) -> None:
     result = cli(*search_command(folder, data_folder, tmp_path / "out", "cf", "--values", text))
     assert (result.code, result.err) == (2, f"gfn4rec: --values {text}: write KEY=NUMBER,NUMBER,...\n")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_data_set_is_not_searched_into(cli: Cli, folder: Path, data_folder: Path) -> None:
+    before = sorted(path.name for path in data_folder.iterdir())
+    result = cli(*search_command(folder, data_folder, data_folder, "cf"))
+    assert result.code == 2
+    assert (
+        result.err == f"gfn4rec: {data_folder}: is a data set, a simulator, a run or the like; choose another --out\n"
+    )
+    assert sorted(path.name for path in data_folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("how", [campaign.Interrupted, KeyboardInterrupt])
@@ -72,7 +83,7 @@ def test_interrupted(
     monkeypatch.setattr(search, "search", interrupted)
     result = cli(*search_command(folder, data_folder, tmp_path / "out", "cf"))
     assert result.code == 130
-    assert result.err == "gfn4rec: stopped; the same command goes on where it was\n"
+    assert result.err == "gfn4rec: stopped; the same command resumes the search\n"
 
 
 def test_mistakes(fails: Callable[..., str], folder: Path, data_folder: Path, tmp_path: Path) -> None:
@@ -80,7 +91,7 @@ def test_mistakes(fails: Callable[..., str], folder: Path, data_folder: Path, tm
         return fails(*search_command(folder, data_folder, tmp_path / "out", *more))
 
     assert "no policy 'gfm'; did you mean 'gfn'?" in fails_with("cf", "gfm")
-    assert "policy random has nothing to learn" in fails_with("random")
+    assert "policy random is not trained" in fails_with("random")
     assert "strategy: Input should be 'line', 'grid' or 'tpe', got 'lines'" in fails_with("cf", "--strategy", "lines")
     assert "unknown key 'b_q'; did you mean" in fails_with("gfn", "--set", "b_q=1")
     assert "--engine slurm: choose local or ray" in fails_with("cf", "--engine", "slurm")

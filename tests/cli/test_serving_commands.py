@@ -14,19 +14,23 @@ from tests.conftest import Cli
 
 def test_recommend(cli: Cli, folder: Path, data: SlateData) -> None:
     user = data.users["id"][0]
-    result = cli("recommend", folder / "run", "--user", user, "--slates", 2, "--temperature", 0.5)
+    command = ["recommend", folder / "run", "--user", user, "--slates", 2, "--temperature", 0.5]
+    assert "expected reward" not in cli(*command).out
+    result = cli(*command, "--expected-reward")
     assert result.code == 0, result.err
     assert "slate 2: log-probability" in result.out
     assert "expected reward" in result.out
-    found = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out)
+    found = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json", "--seed", 5).out)
     assert len(found["slates"]) == 3
     items = found["slates"][0]["items"]
     assert len(set(items)) == 6
     assert sum(map(__import__("math").log, found["slates"][0]["probabilities"])) == pytest.approx(
         found["slates"][0]["log_prob"], rel=1e-4
     )
-    again = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out)
+    again = json.loads(cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json", "--seed", 5).out)
     assert again == found
+    fresh = [cli("recommend", folder / "run", "--user", user, "--slates", 3, "--json").out for _ in range(2)]
+    assert fresh[0] != fresh[1]
 
 
 def test_recommend_from_a_history_alone(cli: Cli, folder: Path, data: SlateData) -> None:
@@ -35,8 +39,8 @@ def test_recommend_from_a_history_alone(cli: Cli, folder: Path, data: SlateData)
     result = cli(*command, "--history", f"{first}:{data.behaviours[0]},{second},unheard-of")
     found = json.loads(result.out)
     assert found["notes"] == [
-        "user nobody is not in the prepared data set, and is served from the history alone",
-        "item unheard-of of the history is not in the catalogue and is skipped",
+        "user nobody is not in the prepared data set; the slates are for the given history alone",
+        "item unheard-of of the history is not in the catalogue; ignored",
     ]
     other = json.loads(cli(*command, "--history", f"{first}:").out)
     assert other["slates"][0]["log_prob"] != found["slates"][0]["log_prob"]
@@ -78,14 +82,14 @@ def test_a_knob_for_all_and_for_each(cli: Cli, fails: Callable[..., str], folder
     user = ["recommend", folder / "run", "--user", "x", "--json"]
     greedy = json.loads(cli(*user, "--greedy").out)["slates"]
     assert json.loads(cli(*user, "--greediness", 1).out)["slates"] == greedy
-    assert json.loads(cli(*user, "--greediness", 0).out) == json.loads(cli(*user).out)
-    assert "greediness 2: must lie between 0, diverse, and 1, greedy" in fails(*user, "--greediness", 2)
+    assert cli(*user, "--greediness", 0, "--seed", 3).out == cli(*user, "--seed", 3).out
+    assert "greediness 2: must lie between 0 (diverse) and 1 (greedy)" in fails(*user, "--greediness", 2)
     (tmp_path / "users").write_text('{"user": "x", "greediness": 1.0}\n{"user": "x"}\n')
     many = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "out"]
     assert cli(*many).code == 0
     bold, plain = (json.loads(line)["slates"] for line in (tmp_path / "out").read_text(encoding="utf-8").splitlines())
     assert bold[0]["items"] == greedy[0]["items"] != plain[0]["items"]
-    assert "cannot be shown greedily or at a temperature, too" in fails(*many, "--temperature", 0.5)
+    assert "greediness of a query replaces greedy and temperature" in fails(*many, "--temperature", 0.5)
     for wrong in ('"very"', "1.5", "true"):
         (tmp_path / "users").write_text(f'{{"user": "x", "greediness": {wrong}}}\n')
         assert "line 1: write" in fails(*many)
@@ -97,7 +101,7 @@ def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateDat
     command = ["score", folder / "run", "--user", data.users["id"][0], "--slate", one, "--slate", other]
     found = json.loads(cli(*command, "--json").out)["slates"]
     assert [each["items"] for each in found] == [ids[:6], ids[6:12]]
-    recommender = Recommender.open(folder / "run")
+    recommender = Recommender.open(folder / "run", expected_rewards=True)
     request = recommender.data.latest(torch.tensor([1, 1]))
     slate_BK = torch.arange(1, 13).view(2, 6)
     torch.testing.assert_close(
@@ -110,13 +114,13 @@ def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateDat
     agreement = json.loads(cli("score", folder / "run", "--batches", 2, "--json").out)
     assert set(agreement) == {"random", "logged", "generated"}
     assert "within a request" in cli("score", folder / "run", "--batches", 1).out
-    assert "user x is not in the prepared data set, and is served as anybody would be" in (
+    assert "user x is not in the prepared data set; the slates are for an unknown user" in (
         cli("score", folder / "run", "--user", "x", "--slate", one).err
     )
     assert "--user and --history belong to a --slate" in fails("score", folder / "run", "--user", "x")
-    assert "whom for?" in fails("score", folder / "run", "--slate", one)
+    assert "add --user or --history" in fails("score", folder / "run", "--slate", one)
     for option in ("--batches", "--seed"):
-        assert "leave them out beside a --slate" in fails(*command, option, 3)
+        assert "--batches and --seed are for measuring without --slate" in fails(*command, option, 3)
     command = ["score", folder / "run", "--user", data.users["id"][0]]
     assert "slate: item zzz is not in the catalogue" in fails(*command, "--slate", ",".join([*ids[:5], "zzz"]))
     assert f"slate {ids[0]}: has 1 items; a slate has 6" in fails(*command, "--slate", one, "--slate", ids[0])

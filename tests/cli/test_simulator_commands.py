@@ -1,11 +1,13 @@
 """`gfn4rec simulator` as a user types it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gfn4rec import progress
 from gfn4rec.training import response_loop, response_training
 from tests.conftest import Cli
 
@@ -36,10 +38,10 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     sim = tmp_path / "sim"
     train = ("simulator", "train", data, "--out", sim, "--config", tmp_path / "settings.toml")
     text = cli(*train, "--rho", 0.3).out
-    assert "calibration error" in text
+    assert "Calibration error" in text
     assert "click" in text
     before = (sim / "manifest.json").read_text()
-    assert "sim: a simulator is there; choose another --out" in fails(*train)
+    assert "sim: holds a simulator; choose another --out" in fails(*train)
     assert (sim / "manifest.json").read_text() == before
     train = ("simulator", "train", data, "--out", tmp_path / "other", "--config", tmp_path / "settings.toml")
     result = json.loads(cli(*train, "--json").out)
@@ -53,10 +55,22 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     assert "slate-aware" in cli(*frontier).out
     assert "x.pdf: plots are PNG files" in fails(*frontier, "--plot", "x.pdf")
     assert "there is no folder" in fails(*frontier, "--plot", tmp_path / "nowhere" / "x.png")
-    assert "greater than 0, and finite" in fails(*frontier[:-1], "0")
-    assert "greater than 0, and finite" in fails(*frontier[:-1], "1,inf")
+    assert "write finite numbers greater than 0" in fails(*frontier[:-1], "0")
+    assert "write finite numbers greater than 0" in fails(*frontier[:-1], "1,inf")
     assert "write numbers separated by commas" in fails(*frontier[:-1], "hot")
     assert "nothing to resume" in fails(*train, "--resume")
+
+
+def test_progress_without_a_terminal(cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines on standard error, and nothing but the result on standard output."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    train = ("simulator", "train", data, "--out", tmp_path / "sim", "--config", tmp_path / "settings.toml", "--json")
+    result = cli(*train)
+    assert set(json.loads(result.out)) == {"out", "epochs", "metrics"}
+    first, second, *_, last = result.err.splitlines()
+    assert first == f"gfn4rec: opening {data}"
+    assert re.fullmatch(r"gfn4rec: training: 1 of (\d+), epoch 1 of 1, loss \d\.\d{4}", second)
+    assert re.fullmatch(r"gfn4rec: training: (\d+) of \1, epoch 1 of 1, loss \d\.\d{4}, about 0 s left", last)
 
 
 def test_interrupted(cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +85,7 @@ def test_interrupted(cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.M
     train = ("simulator", "train", data, "--config", tmp_path / "settings.toml", "--epochs", 2, "--out")
     assert cli(*train[:-3], "--out", tmp_path / "one").code == 0
     result = cli(*train, tmp_path / "sim")
-    assert (result.code, result.err) == (130, "gfn4rec: stopped; the same command with --resume goes on\n")
+    assert (result.code, result.err) == (130, "gfn4rec: stopped; add --resume to continue\n")
     monkeypatch.setattr(response_training, "train_epoch", epoch)
     assert cli(*train, tmp_path / "sim", "--resume").code == 0
 
@@ -80,7 +94,7 @@ def test_interrupted(cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(response_training, "train_epoch", at_once)
     result = cli(*train, tmp_path / "two")
-    assert (result.code, result.err) == (130, "gfn4rec: stopped before a pass was over\n")
+    assert (result.code, result.err) == (130, "gfn4rec: stopped in the first epoch; nothing was saved\n")
     assert not (tmp_path / "two").exists()
 
 

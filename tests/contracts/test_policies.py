@@ -1,8 +1,6 @@
 """What every policy promises; a newcomer to the table is covered unedited."""
 
 import dataclasses
-import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,53 +9,29 @@ from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
-from gfn4rec.nn.entity_encoder import EntityEncoder
+from gfn4rec.nn.weights import load_tensors, load_weights, save_tensors
 from gfn4rec.policies import POLICIES, build_policy
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.policies.checkpoint import load_policy, save_policy
-from gfn4rec.policies.gfn import GFN4Rec
-from gfn4rec.policies.gfn_rerank import GFNRerank
-from gfn4rec.schema import Proposal, Request
+from gfn4rec.schema import Proposal, Request, Sampling
+from tests.conftest import REPOSITORY
 from tests.small_catalogue import (
     SMALL_ENCODER,
     all_slates,
+    generator,
     make_batch,
     make_catalogue,
     make_policy,
     make_requests,
     repeat_request,
+    stirred,
 )
 
 ALL = list(POLICIES)
-LEARNED = [name for name, kind in POLICIES.items() if kind.is_learned]
+LEARNED = [name for name, policy in POLICIES.items() if policy.is_learned]
 # All slates of Random are equally likely, so its greedy answer means nothing.
+FLOWS = [name for name, policy in POLICIES.items() if policy._score is not Policy._score]
 OPINIONATED = [name for name in ALL if name != "random"]
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def stirred(name: str, catalogue: Catalogue) -> Policy:
-    """A policy whose weights have all moved from where they began."""
-    policy = make_policy(name, catalogue)
-    with torch.no_grad():
-        for number, weight in enumerate(policy.parameters()):
-            weight.add_(0.3 * torch.randn(weight.shape, generator=generator(number)))
-        for encoder in (module for module in policy.modules() if isinstance(module, EntityEncoder)):
-            encoder.id_embedding.weight[0] = 0
-    return policy
-
-
-@pytest.fixture(params=ALL)
-def policy(request: pytest.FixtureRequest) -> Policy:
-    return stirred(request.param, make_catalogue(num_items=70))
-
-
-@pytest.fixture
-def requests(policy: Policy) -> Request:
-    return make_requests(policy.catalogue, 40)
 
 
 OWN_CANDIDATES = [sorted(range(1 + row % 30, 41 + row % 30 - row % 7)) + [0] * (row % 7) for row in range(40)]
@@ -66,50 +40,49 @@ CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), "own": OWN_CANDIDATE
 
 def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy, requests: Request) -> None:
     plain = policy.recommend(requests, generator())
-    greedy = policy.recommend(requests, greedy=True)
-    half = policy.recommend(requests, generator(), temperature=0.5)
+    greedy = policy.recommend(requests, sampling=Sampling(greedy=True))
+    half = policy.recommend(requests, generator(), Sampling(temperature=0.5))
     for greediness, expected in ((0.0, plain), (0.5, half), (1.0, greedy)):
-        found = policy.recommend(requests, generator(), greediness=greediness)
+        found = policy.recommend(requests, generator(), Sampling(greediness=greediness))
         assert torch.equal(found.slate_BK, expected.slate_BK)
     # Each request has its own setting, and draws as it would alone.
     own_B = torch.tensor([0.0, 0.5, 0.0, 1.0] * 10)
-    mixed = policy.recommend(requests, generator(), greediness=own_B)
+    mixed = policy.recommend(requests, generator(), Sampling(greediness=own_B))
     assert torch.equal(mixed.slate_BK[0::2], plain.slate_BK[0::2])
     assert torch.equal(mixed.slate_BK[1::4], half.slate_BK[1::4])
     assert torch.equal(mixed.slate_BK[3::4], greedy.slate_BK[3::4])
     for all_greedy in (1.0, torch.ones(40)):  # draws nothing
-        assert torch.equal(policy.recommend(requests, greediness=all_greedy).slate_BK, greedy.slate_BK)
+        assert torch.equal(
+            policy.recommend(requests, sampling=Sampling(greediness=all_greedy)).slate_BK, greedy.slate_BK
+        )
     # Exploration is not lost.
-    explored = policy.recommend(requests, generator(), epsilon=1.0)
+    explored = policy.recommend(requests, generator(), Sampling(epsilon=1.0))
     assert torch.equal(
-        policy.recommend(requests, generator(), greediness=own_B, epsilon=1.0).slate_BK, explored.slate_BK
+        policy.recommend(requests, generator(), Sampling(greediness=own_B, epsilon=1.0)).slate_BK,
+        explored.slate_BK,
     )
-    explored = policy.recommend(requests, generator(), greedy=True, epsilon=1.0)
+    explored = policy.recommend(requests, generator(), Sampling(greedy=True, epsilon=1.0))
     assert not torch.equal(explored.slate_BK, greedy.slate_BK)
-    assert torch.equal(policy.recommend(requests, generator(), greediness=1.0, epsilon=1.0).slate_BK, explored.slate_BK)
+    assert torch.equal(
+        policy.recommend(requests, generator(), Sampling(greediness=1.0, epsilon=1.0)).slate_BK,
+        explored.slate_BK,
+    )
     scored = policy.log_probs(requests, mixed.slate_BK, latent_BZ=mixed.latent_BZ)
     torch.testing.assert_close(mixed.log_prob_BK, scored, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"greediness": 1.1}, "must lie between 0, diverse, and 1, greedy"),
-        ({"greediness": float("nan")}, "must lie between 0"),
-        ({"greediness": torch.zeros(3)}, r"greediness of shape \(3,\)"),
-        ({"greediness": 0.5, "temperature": 0.5}, "give it alone"),
-        ({"greediness": 0.5, "greedy": True}, "give it alone"),
-    ],
-)
-def test_bad_greediness(how: dict[str, object], message: str) -> None:
-    catalogue = make_catalogue()
-    with pytest.raises(UserError, match=message):
-        make_policy("random", catalogue).recommend(make_requests(catalogue, 2), generator(), **how)  # type: ignore[arg-type]
+def test_the_gfn_policies_have_a_flow() -> None:
+    assert {name for name in ALL if "gfn" in name} <= set(FLOWS)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_policy_is_in_the_docs(name: str) -> None:
+    assert f"\n| `{name}` | " in (REPOSITORY / "docs" / "policies.md").read_text(encoding="utf-8")
 
 
 def test_policies_with_a_flow_score_slates_and_others_say_that_they_cannot(policy: Policy, requests: Request) -> None:
     slate_BK = policy.recommend(requests, generator()).slate_BK
-    if isinstance(policy, GFN4Rec | GFNRerank):
+    if type(policy)._score is not Policy._score:
         score_B = policy.score(requests, slate_BK)
         assert score_B.shape == (40,)
         assert not score_B.requires_grad
@@ -121,13 +94,15 @@ def test_policies_with_a_flow_score_slates_and_others_say_that_they_cannot(polic
 
 @pytest.mark.parametrize("candidates", CANDIDATES)
 @pytest.mark.parametrize(
-    "how", [{}, {"greedy": True}, {"temperature": 3.0}, {"epsilon": 0.5}, {"temperature": 0.2, "epsilon": 1.0}]
+    "sampling",
+    [Sampling(), Sampling(greedy=True), Sampling(3.0), Sampling(epsilon=0.5), Sampling(0.2, epsilon=1.0)],
+    ids=str,
 )
 def test_slates_hold_different_candidates_and_their_own_log_probabilities(
-    policy: Policy, requests: Request, how: dict[str, float], candidates: str
+    policy: Policy, requests: Request, sampling: Sampling, candidates: str
 ) -> None:
     ids = CANDIDATES[candidates]
-    proposal = policy.recommend(requests, generator(), candidates=ids, **how)  # type: ignore[arg-type]
+    proposal = policy.recommend(requests, generator(), sampling, ids)
     assert proposal.slate_BK.shape == (40, 3)
     for row, slate in enumerate(proposal.slate_BK.tolist()):
         allowed = range(1, 71) if ids is None else ids if candidates == "shared" else OWN_CANDIDATES[row]
@@ -187,7 +162,9 @@ def test_one_who_always_explores_shows_all_items_alike(name: str) -> None:
     """A re-ranker explores among its ranker's best."""
     policy = stirred(name, make_catalogue(num_items=70))
     requests = make_requests(policy.catalogue, 40)
-    shown = [policy.recommend(requests, generator(seed), greedy=True, epsilon=1.0).slate_BK for seed in range(50)]
+    shown = [
+        policy.recommend(requests, generator(seed), Sampling(greedy=True, epsilon=1.0)).slate_BK for seed in range(50)
+    ]
     share = torch.bincount(torch.cat(shown).flatten(), minlength=71)[1:] / (50 * 40)
     expected = policy.catalogue.slate_size / 70
     assert float((share - expected).abs().max()) < 4.5 * (expected * (1 - expected) / (50 * 40)) ** 0.5
@@ -197,9 +174,9 @@ def test_one_who_always_explores_shows_all_items_alike(name: str) -> None:
 def test_temperature_to_zero_tends_to_greedy(name: str) -> None:
     policy = stirred(name, make_catalogue(num_items=70))
     requests = make_requests(policy.catalogue, 40)
-    greedy = policy.recommend(requests, greedy=True).slate_BK
+    greedy = policy.recommend(requests, sampling=Sampling(greedy=True)).slate_BK
     agreement = [
-        float((policy.recommend(requests, generator(), temperature=t).slate_BK == greedy).float().mean())
+        float((policy.recommend(requests, generator(), Sampling(temperature=t)).slate_BK == greedy).float().mean())
         for t in (1.0, 0.1, 1e-6)
     ]
     assert agreement[0] < agreement[2] == 1
@@ -221,7 +198,7 @@ def test_gradients_are_finite(name: str, reward: float, step: int | None) -> Non
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_every_weight_learns(name: str) -> None:
-    settings = {"objective": "db"} if "gfn" in name else {}
+    settings = {"objective": "db"} if "objective" in POLICIES[name].Config.model_fields else {}
     policy = make_policy(name, make_catalogue(num_items=70), settings)
     loss = policy.loss(make_batch(policy.catalogue, 12), generator())
     loss.loss.backward()
@@ -248,15 +225,18 @@ def test_permuting_the_catalogue_permutes_the_answers(name: str) -> None:
     torch.testing.assert_close(
         second.log_probs(renamed, new_id[slate_BK]), first.log_probs(request, slate_BK), atol=1e-5, rtol=1e-5
     )
-    greedy = first.recommend(request, greedy=True).slate_BK
-    assert second.recommend(renamed, greedy=True).slate_BK.tolist() == new_id[greedy].tolist()
+    greedy = first.recommend(request, sampling=Sampling(greedy=True)).slate_BK
+    assert second.recommend(renamed, sampling=Sampling(greedy=True)).slate_BK.tolist() == new_id[greedy].tolist()
 
 
 def test_slates_do_not_depend_on_who_else_asks(policy: Policy, requests: Request) -> None:
-    alone = Request(requests.user_B[:1], requests.history_BH[:1], requests.response_BHR[:1])
-    together = policy.recommend(requests, greedy=True)
+    alone = requests[:1]
+    together = policy.recommend(requests, sampling=Sampling(greedy=True))
     torch.testing.assert_close(
-        policy.recommend(alone, greedy=True).log_prob_BK, together.log_prob_BK[:1], atol=1e-5, rtol=1e-5
+        policy.recommend(alone, sampling=Sampling(greedy=True)).log_prob_BK,
+        together.log_prob_BK[:1],
+        atol=1e-5,
+        rtol=1e-5,
     )
     relevance = policy.relevance(requests, together.slate_BK)
     assert relevance.shape == (40, 3)
@@ -269,59 +249,13 @@ def test_a_loaded_policy_gives_the_same_slates(name: str, data: SlateData, tmp_p
     policy = build_policy(name, Catalogue.of(data), seed=3)
     request = data.requests(torch.arange(0, 40))
     expected = policy.recommend(request, generator())
-    save_policy(tmp_path / "policy", policy, data)
-    loaded = load_policy(tmp_path / "policy", data)
-    assert type(loaded) is type(policy)
-    assert not loaded.training
+    save_tensors(tmp_path / "policy.safetensors", policy.state_dict())
+    loaded = build_policy(name, Catalogue.of(data), policy.config, seed=4)
+    load_weights(loaded, load_tensors(tmp_path / "policy.safetensors"), tmp_path)
     assert loaded.config == policy.config
     found = loaded.recommend(request, generator())
     assert found.slate_BK.tolist() == expected.slate_BK.tolist()
     assert torch.equal(found.log_prob_BK, expected.log_prob_BK)
-
-
-BAD: list[tuple[Callable[[Policy, Request], object], str]] = [
-    (lambda p, r: p.recommend(r, generator(), candidates=[1, 2]), "a slate has 3 items, but there are only 2"),
-    (lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 0, 0]] * 40), "there are only 2 candidates"),
-    (lambda p, r: p.recommend(r, generator(), candidates=[1, 2, 2, 3]), "candidate 2 is there more than once"),
-    (lambda p, r: p.recommend(r, generator(), candidates=[1, 2, 71]), "candidate 71 is no item; ids run from 1 to 70"),
-    (lambda p, r: p.recommend(r, generator(), candidates=[-1, 2, 3]), "candidate -1 is no item"),
-    (lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 3]] * 7), "do not fit 40 requests"),
-    (lambda p, r: p.recommend(r, generator(), temperature=0.0), "temperature 0.0: must lie between"),
-    (lambda p, r: p.recommend(r, generator(), temperature=-1.0), "temperature -1.0: must lie between"),
-    (lambda p, r: p.recommend(r, generator(), temperature=math.nan), "temperature nan: must lie between"),
-    (lambda p, r: p.recommend(r, generator(), epsilon=1.5), "epsilon 1.5: a probability lies between"),
-    (lambda p, r: p.recommend(r), "sampling needs a generator"),
-    (lambda p, r: p.log_probs(r, torch.tensor([[71, 1, 2]] * 40)), "item 71 of slate 0 is not in the catalogue"),
-    (lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40)), "item 0 of slate 0 is not in the catalogue"),
-    (
-        lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 7]] * 40), candidates=[4, 5, 6]),
-        "item 7 of slate 0 is not among the candidates",
-    ),
-    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6]] * 40)), "slates of shape .40, 2., but .40, 3. is expected"),
-    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 7]])), "slates of shape .1, 3., but .40, 3. is expected"),
-    (lambda p, r: p.log_probs(r, torch.tensor([[5, 6, 6]] * 40)), "slate 0 shows an item twice"),
-    (lambda p, r: p.recommend(r, generator(), temperature=math.inf), "temperature inf: must lie between"),
-    (lambda p, r: p.recommend(r, greedy=True, epsilon=0.1), "sampling needs a generator"),
-    (
-        lambda p, r: p.recommend(r, generator(), candidates=[[1, 2, 3, 4]] * 39 + [[1, 2, 0, 0]]),
-        "there are only 2 candidates",
-    ),
-    (
-        lambda p, r: p.log_probs(r, torch.tensor([[1, 2, 0]] * 40), candidates=[[1, 2, 3, 0]] * 40),
-        "item 0 of slate 0 is not in the catalogue",
-    ),
-    (
-        lambda p, _: p.loss(make_batch(p.catalogue, 4, reward=math.nan), generator()),
-        "slate 0 .* not a finite number",
-    ),
-]
-
-
-def test_an_item_reward_that_is_not_a_number(policy: Policy) -> None:
-    batch = make_batch(policy.catalogue, 4)
-    batch.item_reward_BK[2, 1] = math.nan
-    with pytest.raises(UserError, match="item_reward_BK: the reward of slate 2 of the batch is not a finite number"):
-        policy.loss(batch, generator())
 
 
 def test_nobody_asks(policy: Policy) -> None:
@@ -353,7 +287,7 @@ def test_dropout_is_off_and_modes_are_left_as_they_were(name: str) -> None:
     next(policy.children()).eval()
     modes = [part.training for part in policy.modules()]
     slate_BK = policy.recommend(requests, generator()).slate_BK
-    scores = (policy.score,) if name.startswith("gfn") else ()
+    scores = (policy.score,) if name in FLOWS else ()
     for measure in (policy.log_probs, policy.relevance, *scores):
         assert torch.equal(measure(requests, slate_BK), measure(requests, slate_BK))
     assert [part.training for part in policy.modules()] == modes
@@ -387,12 +321,3 @@ def test_building_a_policy_leaves_the_global_generator_alone() -> None:
     first, again = (make_policy("gfn", make_catalogue()).state_dict() for _ in range(2))
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(first[name], again[name]) for name in first)
-
-
-@pytest.mark.parametrize(("action", "message"), BAD, ids=[message for _, message in BAD])
-def test_bad_input_is_told_in_one_line(
-    policy: Policy, requests: Request, action: Callable[[Policy, Request], object], message: str
-) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        action(policy, requests)
-    assert "\n" not in str(caught.value)

@@ -33,7 +33,7 @@ def test_core_is_a_fixed_point_and_maximal(log: list[tuple[int, int]], k: int) -
     kept = [log[row] for row in rows]
     for side in (0, 1):
         ids = [pair[side] for pair in kept]
-        assert all(ids.count(each) >= k for each in ids)
+        assert all(ids.count(one) >= k for one in ids)
     if kept:
         assert core_rows(kept, k) == list(range(len(kept)))
     assert rows == naive_core(log, k)

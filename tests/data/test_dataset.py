@@ -30,7 +30,7 @@ def test_requests_hold_the_rows_before_and_nothing_of_other_users(data: SlateDat
     assert request.user_B.tolist() == [1, 1, 1, 2, 2]
     assert request.history_BH.tolist() == [[0, 0, 0], [0, 0, 1], [2, 3, 4], [0, 0, 0], [6, 7, 1]]
     assert request.response_BHR[2].tolist() == [[0, 1], [1, 0], [0, 1]]
-    assert request.response_BHR[1].tolist() == [[0, 0], [0, 0], [1, 0]]  # padding answers nothing
+    assert request.response_BHR[1].tolist() == [[0, 0], [0, 0], [1, 0]]  # padding has no responses
     assert request.history_BH.dtype == torch.int64
     assert request.response_BHR.dtype == torch.float32
 

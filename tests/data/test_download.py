@@ -71,15 +71,15 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("GFN4REC_CACHE", str(tmp_path / "cache"))
-    made = Server(("127.0.0.1", 0), Handler)
-    made.content = zip_bytes({"ml-1m/ratings.dat": b"1::2::3::4\n" * 50_000, "ml-1m/README": b"not wanted"})
-    made.ranges = []
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    server = Server(("127.0.0.1", 0), Handler)
+    server.content = zip_bytes({"ml-1m/ratings.dat": b"1::2::3::4\n" * 50_000, "ml-1m/README": b"not wanted"})
+    server.ranges = []
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield made
-    made.shutdown()
+    yield server
+    server.shutdown()
     thread.join()
-    made.server_close()
+    server.server_close()
 
 
 def archive_of(server: Server, name: str = "ml-1m.zip", **changes: object) -> Archive:
@@ -100,7 +100,7 @@ def test_what_is_wanted_is_fetched_once(server: Server) -> None:
 def test_a_download_that_breaks_off_goes_on_where_it_stopped(server: Server) -> None:
     server.break_at = 300_000
     with pytest.raises(
-        UserError, match=r"300,000 bytes are kept, run it again to go on; .*ratings.dat by --raw"
+        UserError, match=r"300,000 bytes are kept, run the command again to resume; .*ratings.dat by --raw"
     ) as error:
         fetch("ml-1m", archive_of(server), LAYOUT)
     assert "\n" not in str(error.value)
@@ -128,7 +128,7 @@ def test_a_partial_file_that_is_too_long_is_fetched_anew(server: Server) -> None
 
 
 def test_a_wrong_checksum_keeps_nothing(server: Server) -> None:
-    with pytest.raises(UserError, match="the checksum is .*, not 123; what was fetched is thrown away"):
+    with pytest.raises(UserError, match="the checksum is .*, not 123; the download was deleted"):
         fetch("ml-1m", archive_of(server, md5="123"), LAYOUT)
     assert list(cache_folder().iterdir()) == []
 
@@ -141,7 +141,7 @@ def test_tar_archives_and_archives_without_known_checksum(server: Server) -> Non
 
 
 def test_an_archive_without_the_wanted_files_is_not_kept_as_a_success(server: Server) -> None:
-    with pytest.raises(UserError, match=r"ml-1m.zip: holds no \*.csv; it is not the archive it should be, delete it"):
+    with pytest.raises(UserError, match=r"ml-1m.zip: holds no \*.csv, so it is the wrong archive; delete it"):
         fetch("ml-1m", archive_of(server, members=("*.dat", "*.csv")), LAYOUT)
     assert [path.name for path in cache_folder().iterdir()] == ["ml-1m.zip"]
 
@@ -161,7 +161,7 @@ def test_offline_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         taken.bind(("127.0.0.1", 0))
         archive = Archive(f"http://127.0.0.1:{taken.getsockname()[1]}/ml-1m.zip", None, ())
         with pytest.raises(
-            UserError, match="cannot be fetched .*refused.*unpack it, and name the folder with ratings.dat by"
+            UserError, match="cannot be downloaded .*refused.*unpack it, and name the folder with ratings.dat by"
         ):
             fetch("ml-1m", archive, LAYOUT)
 

@@ -73,7 +73,7 @@ def test_duplicates_are_dropped_and_counted_after_the_filter(tmp_path: Path) -> 
         (1, 1, 1, 1),
         (1, 1, 1, 1),  # the same once more
         (1, 2, 2, 0),
-        (1, 2, 2, 1),  # the same with another answer: the first counts
+        (1, 2, 2, 1),  # the same with another response: the first is kept
         (1, 1, 3, 0),  # another time: another visit
         (2, 9, 1, 0),  # too rare for a core of 2
     ]
@@ -241,7 +241,7 @@ def test_features_of_many_items_stay_with_their_items(tmp_path: Path) -> None:
     manifest = prepare(Interactions(log.log, log.behaviours, items=table), ALL, tmp_path / "out", "x")
     kind, tag = manifest.item_features
     assert kind.vocabulary == tuple(f"v{number}" for number in range(97))
-    assert tag.vocabulary == tuple(dict.fromkeys(each for row in tags for each in row))
+    assert tag.vocabulary == tuple(dict.fromkeys(value for row in tags for value in row))
     data = SlateData.open(tmp_path / "out")
     for number in range(1, num_items + 1, 501):
         item = int(data.items["id"][number - 1])

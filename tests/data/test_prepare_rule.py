@@ -106,7 +106,7 @@ def test_the_prepared_log_follows_the_rule(
 
 @pytest.mark.parametrize("as_float", [False, True])
 def test_ties_keep_the_order_of_the_file_in_large_logs(tmp_path: Path, as_float: bool) -> None:
-    """Sorts that are not stable still look so on a few rows."""
+    """An unstable sort may look stable on a few rows."""
     rng = np.random.default_rng(0)
     num_rows = 50_000
     user, time, item = rng.integers(3, size=num_rows), rng.integers(5, size=num_rows), np.arange(num_rows)
@@ -119,7 +119,7 @@ def test_ties_keep_the_order_of_the_file_in_large_logs(tmp_path: Path, as_float:
 
 
 def test_a_log_that_shrinks_a_lot_is_filtered_alike(tmp_path: Path) -> None:
-    """Most rows are rare items: the filter looks at the rest alone, and what is left is still a core."""
+    """Most rows are rare items: the filter goes on with the rest alone, and the result is still a core."""
     common = [(user, item) for user, item in itertools.product(range(5), range(5))]
     rare = [(5 + number % 7, 100 + number) for number in range(200)]
     rows: list[Row] = [(user, item, number, True, False) for number, (user, item) in enumerate(rare + common)]

@@ -59,7 +59,11 @@ def test_movielens_1m(tmp_path: Path) -> None:
         (2, 10, 80, 1, 0, 0),
         (2, 20, 70, 1, 1, 0),
     ]
-    assert [(each.name, each.weight) for each in interactions.behaviours] == [("click", 1), ("like", 1), ("star", 1)]
+    assert [(behaviour.name, behaviour.weight) for behaviour in interactions.behaviours] == [
+        ("click", 1),
+        ("like", 1),
+        ("star", 1),
+    ]
     assert rows_of(interactions, "items") == [
         {"id": 10, "title": "Amélie: 2001", "genres": ["Comedy", "Romance"]},
         {"id": 20, "title": "Heat (1995)", "genres": ["Action"]},
@@ -121,7 +125,7 @@ def test_recbole_in_general(tmp_path: Path) -> None:
         options = ReadOptions(behaviour=("buy=bought", " keep = bought >= 1"), weight=("keep = 2",))
         interactions = read_data(str(path), options)
         assert interactions.log.rows() == [("a", "x", 3.5, 1, 1), ("a", "y", 4.0, 0, 0)]
-        assert [each.weight for each in interactions.behaviours] == [1.0, 2.0]
+        assert [behaviour.weight for behaviour in interactions.behaviours] == [1.0, 2.0]
         assert features_of(interactions, "items") == {"colour": "categorical", "tags": "multi", "price": "numeric"}
         assert rows_of(interactions, "items") == [{"id": "x", "colour": "red", "tags": ["p", "q"], "price": 2.5}]
         assert interactions.users is None
@@ -163,7 +167,7 @@ def test_kuairand(tmp_path: Path, size: str, names: list[str], folder: str) -> N
     random_log = f"log_random_4_22_to_5_08_{size}.csv"
     lay_out(tmp_path / folder, kuairand_files(size, [*names, random_log]))
     interactions = read_data(f"kuairand-{size}", ReadOptions(raw=tmp_path))
-    behaviours = {each.name: each.weight for each in interactions.behaviours}
+    behaviours = {behaviour.name: behaviour.weight for behaviour in interactions.behaviours}
     assert behaviours == {"click": 1, "view": 1, "like": 1, "comment": 1, "forward": 1, "follow": 1, "hate": -1}
     assert interactions.log.rows() == [(0, item, 100 - item, 1, 1, 0, 0, 0, 0, 1) for item in range(len(names))]
     with_random = read_data(f"kuairand-{size}", ReadOptions(raw=tmp_path, include_random=True))
@@ -187,7 +191,7 @@ def test_a_movielens_file_that_lost_its_end_is_refused(tmp_path: Path, name: str
     }
     raw = lay_out(tmp_path / "raw", files)
     (raw / name).write_bytes((raw / name).read_bytes()[:-2])  # a digit and the line feed: still all its fields
-    with pytest.raises(UserError, match=f"{name}: its last line .* breaks off"):
+    with pytest.raises(UserError, match=f"{name}: its last line .* is incomplete"):
         read_data("ml-1m", ReadOptions(raw=raw))
 
 
@@ -196,13 +200,13 @@ def test_a_kuairand_file_that_lost_its_end_is_refused(tmp_path: Path, start: str
     lay_out(tmp_path, kuairand_files("1k", ["log_standard_4_08_to_4_21_1k.csv"]))
     path = next(tmp_path.glob(f"{start}*"))
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match="breaks off; the file is cut off"):
+    with pytest.raises(UserError, match="is incomplete; the file is truncated"):
         read_data("kuairand-1k", ReadOptions(raw=tmp_path))
 
 
 def test_the_last_rating_of_ml_100k_may_not_be_cut(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {"u.data": "1\t10\t5\t100", "u.item": "", "u.user": "", "u.genre": ""}
-    with pytest.raises(UserError, match="u.data: its last line .* breaks off"):
+    with pytest.raises(UserError, match="u.data: its last line .* is incomplete"):
         read_data("ml-100k", ReadOptions(raw=lay_out(tmp_path, files)))
 
 
@@ -267,7 +271,7 @@ def test_own_data_described_by_toml(tmp_path: Path) -> None:
     interactions = read_data(str(tmp_path / "own.toml"), ReadOptions())
     assert interactions.log.drop("time").rows() == [("u1", "v1", 1, 1, 0), ("u2", "v2", 0, 0, 1)]
     assert interactions.log["time"].diff().to_list() == [None, -3_600_000_000]
-    assert [each.weight for each in interactions.behaviours] == [1.0, 1.0, -1.0]
+    assert [behaviour.weight for behaviour in interactions.behaviours] == [1.0, 1.0, -1.0]
     assert rows_of(interactions, "items") == [
         {"id": "v1", "title": "One", "category": "c", "tags": ["p", "q"], "price": 1.0},
         {"id": "v2", "title": "Two", "category": None, "tags": [""], "price": 2.0},
@@ -292,7 +296,7 @@ def test_a_column_cannot_be_two_things(tmp_path: Path) -> None:
     )
     files: dict[str, str | bytes] = {"log.csv": "user,item,time,click\n1,1,1,1\n", "items.csv": "item\n1\n"}
     lay_out(tmp_path, files | {"own.toml": toml})
-    with pytest.raises(UserError, match="'number': column 'item' is used in another way already"):
+    with pytest.raises(UserError, match="'number': column 'item' is already used as another kind"):
         read_data(str(tmp_path / "own.toml"), ReadOptions())
 
 
@@ -315,7 +319,7 @@ def test_own_data_described_by_flags(tmp_path: Path, suffix: str) -> None:
     )
     interactions = read_data(str(path), options)
     assert interactions.log.rows() == [(1, "a", 5, 1, 0), (1, "b", 4, 0, 1)]
-    assert [each.weight for each in interactions.behaviours] == [1.0, -0.5]
+    assert [behaviour.weight for behaviour in interactions.behaviours] == [1.0, -0.5]
 
 
 def test_the_seed_of_a_synthetic_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,12 +337,12 @@ def test_the_seed_of_a_synthetic_set(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("log.csv", ReadOptions(behaviour=("a=b>=x",)), "'x' is not a number"),
         ("log.csv", ReadOptions(behaviour=("a",), weight=("b=1",)), "--weight b=1: there is no --behaviour 'b'"),
         ("log.csv", ReadOptions(behaviour=("a",), weight=("a=x",)), "--weight a=x: write NAME=NUMBER"),
-        ("log.csv", ReadOptions(behaviour=("a",), raw=Path("x")), "--raw means nothing for"),
+        ("log.csv", ReadOptions(behaviour=("a",), raw=Path("x")), "--raw has no meaning for"),
         ("log.csv", ReadOptions(behaviour=("a",), encoding="utf-9"), "log.encoding: no such encoding; try utf-8"),
-        ("ml-1m", ReadOptions(behaviour=("a",)), "--behaviour means nothing for ml-1m; leave it out"),
+        ("ml-1m", ReadOptions(behaviour=("a",)), "--behaviour has no meaning for ml-1m; leave it out"),
         ("ml-1m", ReadOptions(raw=Path("nowhere")), "nowhere: no such folder; --raw names the one with ratings.dat"),
         ("ml-1m", ReadOptions(raw=Path(), include_random=True), "has no log of random exposure"),
-        ("synthetic-tiny", ReadOptions(raw=Path("x")), "--raw means nothing for synthetic-tiny"),
+        ("synthetic-tiny", ReadOptions(raw=Path("x")), "--raw has no meaning for synthetic-tiny"),
         ("ml1m", ReadOptions(), "'ml1m' is neither a known data set nor a file of yours; did you mean 'ml-1m'?"),
     ],
 )

@@ -34,7 +34,7 @@ def offsets(logs: list[list[int]]) -> np.ndarray:
 
 @given(user_logs, st.integers(1, 7))
 def test_segments_follow_the_rule(logs: list[list[int]], size: int) -> None:
-    item = np.array([each for log in logs for each in log], dtype=np.uint32)
+    item = np.array([item for log in logs for item in log], dtype=np.uint32)
     offset = offsets(logs)
     segments = cut_segments(item, offset, size)
     expected, num_skipped = [], 0
@@ -51,7 +51,7 @@ def test_segments_follow_the_rule(logs: list[list[int]], size: int) -> None:
 def test_segments_are_disjoint_ordered_distinct_and_cover_all_but_the_stated_rows(
     logs: list[list[int]], size: int
 ) -> None:
-    item = np.array([each for log in logs for each in log], dtype=np.uint32)
+    item = np.array([item for log in logs for item in log], dtype=np.uint32)
     offset = offsets(logs)
     segments = cut_segments(item, offset, size)
     rows = segments.row_SK

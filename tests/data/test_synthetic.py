@@ -1,4 +1,4 @@
-"""The synthetic world: its log must follow its own truth."""
+"""The synthetic log follows its ground truth."""
 
 from pathlib import Path
 
@@ -12,18 +12,18 @@ from gfn4rec.data.kuairand_files import write_kuairand
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.read import ReadOptions, read_data
-from gfn4rec.data.synthetic import PRESETS, SyntheticConfig, World, generate
+from gfn4rec.data.synthetic import PRESETS, GroundTruth, SyntheticConfig, generate
 from gfn4rec.errors import UserError
 
 
 @pytest.fixture(scope="module")
-def small() -> tuple[World, Interactions]:
+def small() -> tuple[GroundTruth, Interactions]:
     return generate(PRESETS["small"], seed=3)
 
 
-def shown(world: World, interactions: Interactions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shown(truth: GroundTruth, interactions: Interactions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """User, progress and slate of each visit, read back from the log."""
-    size = world.config.slate_size
+    size = truth.config.slate_size
     user = interactions.log["user"].to_numpy().reshape(-1, size)[:, 0] - 1
     slate = interactions.log["item"].to_numpy().reshape(-1, size) - 1
     count = np.bincount(user)
@@ -31,11 +31,11 @@ def shown(world: World, interactions: Interactions) -> tuple[np.ndarray, np.ndar
     return user, ((position + 0.5) / count[user]).astype(np.float32), slate
 
 
-def test_responses_follow_the_true_probabilities(small: tuple[World, Interactions]) -> None:
-    world, interactions = small
-    probability = world.probabilities(*shown(world, interactions)).reshape(-1, len(world.bias))
-    response = interactions.log.select(each.name for each in interactions.behaviours).to_numpy()
-    for number, behaviour in enumerate(world.config.behaviours):
+def test_responses_follow_the_true_probabilities(small: tuple[GroundTruth, Interactions]) -> None:
+    truth, interactions = small
+    probability = truth.probabilities(*shown(truth, interactions)).reshape(-1, len(truth.bias))
+    response = interactions.log.select(behaviour.name for behaviour in interactions.behaviours).to_numpy()
+    for number, behaviour in enumerate(truth.config.behaviours):
         p, y = probability[:, number].astype(np.float64), response[:, number]
         assert abs(y.mean() - behaviour.rate) < 0.1 * behaviour.rate + 0.001
         # In each tenth by true probability, the count of responses is a sum of known coin flips.
@@ -47,7 +47,7 @@ def test_responses_follow_the_true_probabilities(small: tuple[World, Interaction
 def test_probabilities_by_hand() -> None:
     config = PRESETS["tiny"].model_copy(update={"affinity": 2.0, "similarity": 3.0, "drift": 0.5})
     factor = np.eye(3, 2, dtype=np.float32)  # items 0 and 1 at right angles, item 2 nowhere
-    world = World(
+    truth = GroundTruth(
         config=config,
         item_category=np.zeros(3, dtype=np.int64),
         item_factor=factor,
@@ -61,7 +61,7 @@ def test_probabilities_by_hand() -> None:
     user, start, end = np.array([0]), np.array([0.0], dtype=np.float32), np.array([1.0], dtype=np.float32)
 
     def logit(progress: np.ndarray, slate: list[int]) -> np.ndarray:
-        p = world.probabilities(user, progress, np.array([slate]))[0, :, 0]
+        p = truth.probabilities(user, progress, np.array([slate]))[0, :, 0]
         return np.asarray(np.log(p / (1 - p)))
 
     assert logit(start, [0, 1]) == pytest.approx([1.1, -0.8], abs=2e-4)  # -1 + 2 * (1, 0) + quality, no similarity
@@ -70,16 +70,16 @@ def test_probabilities_by_hand() -> None:
     assert logit(start, [0, 0]) == pytest.approx([1.1 - 3, 1.1 - 3], abs=2e-4)  # two of a kind
 
 
-def test_popularity_is_skewed_interest_drifts_and_slates_are_distinct(small: tuple[World, Interactions]) -> None:
-    world, interactions = small
-    user, progress, slate = shown(world, interactions)
-    assert all(len(set(row)) == world.config.slate_size for row in slate.tolist())
-    counts = np.sort(np.bincount(slate.ravel(), minlength=world.config.num_items))[::-1]
+def test_popularity_is_skewed_interest_drifts_and_slates_are_distinct(small: tuple[GroundTruth, Interactions]) -> None:
+    truth, interactions = small
+    user, progress, slate = shown(truth, interactions)
+    assert all(len(set(row)) == truth.config.slate_size for row in slate.tolist())
+    counts = np.sort(np.bincount(slate.ravel(), minlength=truth.config.num_items))[::-1]
     assert counts.min() >= 1  # every item is shown
     assert counts[:40].sum() > 0.3 * slate.size  # the first tenth has far more than a tenth
-    first, last = world.user_category[user, 0, None], world.user_category[user, 1, None]
+    first, last = truth.user_category[user, 0, None], truth.user_category[user, 1, None]
     moved = (first != last).ravel()
-    category = world.item_category[slate]
+    category = truth.item_category[slate]
 
     def share(wanted: np.ndarray, when: np.ndarray) -> float:
         return float((category == wanted)[moved & when].mean())
@@ -89,13 +89,13 @@ def test_popularity_is_skewed_interest_drifts_and_slates_are_distinct(small: tup
     assert share(last, late) > 2 * share(last, early)
 
 
-def test_a_similar_slate_is_answered_less(small: tuple[World, Interactions]) -> None:
-    world, _ = small
-    alike = np.flatnonzero(world.item_category == world.item_category[0])[:6]
-    mixed = np.array([alike[0], *(np.flatnonzero(world.item_category == c)[0] for c in range(1, 6))])
+def test_a_similar_slate_is_answered_less(small: tuple[GroundTruth, Interactions]) -> None:
+    truth, _ = small
+    alike = np.flatnonzero(truth.item_category == truth.item_category[0])[:6]
+    mixed = np.array([alike[0], *(np.flatnonzero(truth.item_category == c)[0] for c in range(1, 6))])
     user, start = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.float32)
-    among_alike = world.probabilities(user, start, alike[None])[0, 0, 0]
-    among_mixed = world.probabilities(user, start, mixed[None])[0, 0, 0]
+    among_alike = truth.probabilities(user, start, alike[None])[0, 0, 0]
+    among_mixed = truth.probabilities(user, start, mixed[None])[0, 0, 0]
     assert among_alike < among_mixed
 
 

@@ -107,7 +107,7 @@ def test_separators_headers_and_encodings(tmp_path: Path) -> None:
         ("", "empty; a header line"),
         ("u,r,z\n1,2,3\n1,2\n1,2,3\n", "line 3: 2 fields where 3 are expected"),
         ("u,r\n1,2\n1,2,3\n", "line 3: 3 fields where 2 are expected"),
-        ("u,z,r\n1,2,3\n1,2", "its last line '1,2' breaks off; the file is cut off"),
+        ("u,z,r\n1,2,3\n1,2", "its last line '1,2' is incomplete; the file is truncated"),
         (b"u,x,r\n1,caf\xe9,3\n", "line 2: not utf-8 text (byte 0xe9); name its encoding, as in --encoding latin-1"),
     ],
 )
@@ -124,16 +124,16 @@ def test_a_wrong_text_file_is_named_with_its_line(tmp_path: Path, content: str |
 def test_a_published_file_that_does_not_end_its_last_line_is_cut_off(tmp_path: Path) -> None:
     path = text_file(tmp_path, "u,r\n1,2\n1,20")
     assert read_table(TableFile(path), {"u": "id", "r": "number"}).height == 2
-    assert "cut off" in error_of(TableFile(path, is_published=True), {"u": "id", "r": "number"})
+    assert "truncated" in error_of(TableFile(path, is_published=True), {"u": "id", "r": "number"})
 
 
 def test_other_formats_cut_off(tmp_path: Path) -> None:
     pl.DataFrame({"u": list(range(1000))}).write_parquet(tmp_path / "log.parquet")
     path = tmp_path / "log.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    assert "not a readable Parquet file, perhaps cut off" in error_of(TableFile(path), {"u": "id"})
+    assert "not a readable Parquet file, perhaps truncated" in error_of(TableFile(path), {"u": "id"})
     path = text_file(tmp_path, '{"u": 1}\n{"u": 2', "log.jsonl")
-    assert "line 2: not a JSON object; the line is broken or the file is cut off" in error_of(
+    assert "line 2: not a JSON object; the line is broken or the file is truncated" in error_of(
         TableFile(path), {"u": "id"}
     )
     path = text_file(tmp_path, gzip.compress(b"u,r\n" + b"1,2\n" * 10_000)[:-20], "log.csv.gz")

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.evaluation import frontier
-from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log, slate_metrics
+from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log, slate_metrics
 from gfn4rec.evaluation.ranking import r_mrr, r_ndcg
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.schema import Proposal, Request
+from gfn4rec.schema import Proposal, Request, Sampling
 from gfn4rec.simulator.environment import EnvironmentConfig, Feedback, UserEnvironment
 from gfn4rec.simulator.oracle import random_slates
 from tests.simulator.conftest import FixedUsers
@@ -44,7 +44,7 @@ class Recording:
     def recommend(self, request: Request, *_: object, **__: object) -> Proposal:
         self.asked.append(request)
         slate_BK = (request.user_B[:, None] + torch.arange(6)) % self.num_items + 1
-        return Proposal(slate_BK, -slate_BK.float())
+        return Proposal(slate_BK, -slate_BK.float(), -slate_BK.float())
 
     def relevance(self, request: Request, slate_BK: Tensor, log_prob_BK: Tensor | None = None) -> Tensor:
         assert log_prob_BK is None or torch.equal(log_prob_BK, -slate_BK.float())  # those of the proposal
@@ -88,7 +88,7 @@ def test_figures_of_a_batch_by_hand(data: SlateData, environment: UserEnvironmen
 
 def test_each_batch_is_for_the_users_as_they_are_by_then(data: SlateData, environment: WatchedEnvironment) -> None:
     policy = Recording(data.num_items)
-    evaluate_in_simulator(policy, environment, Showing(), 5, seed=1)  # type: ignore[arg-type]
+    evaluate_in_simulator(policy, environment, Sampling(), 5, seed=1)  # type: ignore[arg-type]
     assert len(policy.asked) == len(policy.ranked) == len(environment.made) == 5
     assert all(policy.proposed)
     for asked, ranked, made in zip(policy.asked, policy.ranked, environment.made, strict=True):
@@ -97,7 +97,7 @@ def test_each_batch_is_for_the_users_as_they_are_by_then(data: SlateData, enviro
     assert not same(policy.asked[0], policy.asked[1])
 
 
-def test_every_point_of_the_ruler_has_the_same_users_as_they_are_by_then(
+def test_every_point_of_the_oracle_has_the_same_users_as_they_are_by_then(
     environment: WatchedEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[Request]()
@@ -118,7 +118,7 @@ def test_every_point_of_the_ruler_has_the_same_users_as_they_are_by_then(
 
 def test_the_ranking_is_that_of_the_answers_given(data: SlateData, environment: WatchedEnvironment) -> None:
     policy = Recording(data.num_items)
-    found = evaluate_in_simulator(policy, environment, Showing(), 1, seed=1)  # type: ignore[arg-type]
+    found = evaluate_in_simulator(policy, environment, Sampling(), 1, seed=1)  # type: ignore[arg-type]
     ((request,), (answer,)) = policy.asked, environment.answers
     slate_BK = (request.user_B[:, None] + torch.arange(6)) % data.num_items + 1
     score_BK = (slate_BK * request.history_BH[:, -1:] % 7).float()
@@ -130,7 +130,7 @@ def test_the_ranking_is_that_of_the_answers_given(data: SlateData, environment: 
 def test_a_policy_that_explores_shows_more_items(data: SlateData, environment: UserEnvironment) -> None:
     policy = build_policy("random", Catalogue.of(data))  # greedy, it shows items 1 to 6
     plain, explored = (
-        evaluate_in_simulator(policy, environment, Showing(greedy=True, epsilon=epsilon), 2, seed=1)
+        evaluate_in_simulator(policy, environment, Sampling(greedy=True, epsilon=epsilon), 2, seed=1)
         for epsilon in (0.0, 1.0)
     )
     assert plain["coverage"] == 6

@@ -6,12 +6,12 @@ from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
-from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
-from gfn4rec.evaluation.ranking import r_mrr, r_ndcg
+from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log
+from gfn4rec.evaluation.ranking import r_mrr, r_mrr_unsorted, r_ndcg
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.schema import Request
+from gfn4rec.schema import Request, Sampling
 from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from tests.simulator.conftest import FixedUsers
@@ -28,7 +28,7 @@ def new_policy(name: str, data: SlateData) -> Policy:
 
 def test_expected_figures_of_a_policy_that_shows_the_same_slate(data: SlateData, environment: UserEnvironment) -> None:
     policy = new_policy("random", data)  # greedy, it shows items 1 to 6
-    found = evaluate_in_simulator(policy, environment, Showing(greedy=True), 30, seed=1)
+    found = evaluate_in_simulator(policy, environment, Sampling(greedy=True), 30, seed=1)
     probability = torch.arange(1, 7) / data.num_items
     assert found["coverage"] == 6
     assert found["expected_reward"] == pytest.approx(float(probability.mean() * data.weight_R.sum()), rel=1e-5)
@@ -40,10 +40,10 @@ def test_expected_figures_of_a_policy_that_shows_the_same_slate(data: SlateData,
 
 def test_the_same_seed_gives_the_same_figures(data: SlateData, environment: UserEnvironment) -> None:
     policy = new_policy("popularity", data)
-    first, again, other = (evaluate_in_simulator(policy, environment, Showing(), 3, seed) for seed in (1, 1, 2))
+    first, again, other = (evaluate_in_simulator(policy, environment, Sampling(), 3, seed) for seed in (1, 1, 2))
     assert first == again
     assert first["reward"] != other["reward"]
-    cold = evaluate_in_simulator(policy, environment, Showing(temperature=0.1), 3, 1)
+    cold = evaluate_in_simulator(policy, environment, Sampling(temperature=0.1), 3, 1)
     assert cold["coverage"] < first["coverage"]
 
 
@@ -84,7 +84,7 @@ def test_an_incomplete_batch_is_left_out_unless_unsorted(data: SlateData) -> Non
     order = torch.randperm(num_slates, generator=torch_generator(0, "evaluation/log"))
     first, last = (data.slates(data.split("test")[part]).item_reward_BK for part in order.split(size))
     assert found["r_mrr"] == pytest.approx(r_mrr(first, first))
-    unsorted = [r_mrr(part, part, "unsorted") for part in (first, last)]
+    unsorted = [r_mrr_unsorted(part, part) for part in (first, last)]
     assert found["r_mrr_unsorted"] == pytest.approx(sum(unsorted) / 2)
     assert found["r_ndcg"] == pytest.approx(1)
     assert found["r_ndcg_unsorted"] < 1

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gfn4rec.evaluation.ranking import r_mrr, r_ndcg
+from gfn4rec.evaluation.ranking import r_mrr, r_mrr_unsorted, r_ndcg, r_ndcg_unsorted
 
 
 def column(*values: float) -> torch.Tensor:
@@ -50,7 +50,7 @@ def test_unsorted_is_the_authors() -> None:
     reward = torch.full((128, 6), 2.0)
     score = torch.rand(128, 6, generator=generator)
     harmonic = sum(1 / rank for rank in range(1, 129))
-    assert r_mrr(score, reward, "unsorted") == pytest.approx(2 * harmonic / 128)
+    assert r_mrr_unsorted(score, reward) == pytest.approx(2 * harmonic / 128)
     assert harmonic / 128 == pytest.approx(0.0424, abs=1e-4)
     by_hand = (0 + math.exp(-1) * 3) / (3 + 0)
-    assert r_ndcg(column(0.0, 1.0), column(0.0, 3.0), "unsorted") == pytest.approx(by_hand)
+    assert r_ndcg_unsorted(column(0.0, 1.0), column(0.0, 3.0)) == pytest.approx(by_hand)

@@ -1,4 +1,4 @@
-"""A small world, and settings of runs that take a second."""
+"""A small benchmark, and settings of runs that take a second."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 
 from gfn4rec.cli import main
 from gfn4rec.errors import RunError, UserError
-from gfn4rec.experiments.engines import Event, Events, Work
-from gfn4rec.experiments.job import Job
-from gfn4rec.experiments.world import World
-from gfn4rec.training.config import Kind
+from gfn4rec.experiments.benchmark import Benchmark
+from gfn4rec.experiments.jobs.engines import Event, Events, Work
+from gfn4rec.experiments.jobs.job import Job
+from gfn4rec.training.config import Mode
 from tests.experiments.book import Book
 from tests.training.conftest import small_settings
 
@@ -19,22 +19,22 @@ MODEL = "num_epochs = 1\nbatch_windows = 64\n[model]\ndim = 8\nembedding_dim = 8
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> World:
+def benchmark(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Benchmark:
     """The small data set with users of its own."""
     made = tmp_path_factory.mktemp("world")
     (made / "model.toml").write_text(MODEL)
     simulator = ["simulator", "train", data_folder, "--out", made / "simulator", "--config", made / "model.toml"]
     assert main([str(part) for part in simulator]) == 0
-    return World(data_folder, made / "simulator")
+    return Benchmark(data_folder, made / "simulator")
 
 
-def small_job(policy: str = "gfn", kind: Kind = "online", seed: int = 0, **changes: Any) -> Job:
-    settings = small_settings(policy, kind, changes).model_copy(update={"seed": seed})
+def small_job(policy: str = "gfn", mode: Mode = "online", seed: int = 0, **changes: Any) -> Job:
+    settings = small_settings(policy, mode, changes).model_copy(update={"seed": seed})
     return Job(settings=settings, temperatures=(1.0,), num_batches=2)
 
 
 class HereEngine:
-    """Does the work in this process, item by item."""
+    """Runs items in this process, one after the other."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -44,9 +44,9 @@ class HereEngine:
             self.items.append(item)
             yield Event(index)
             try:
-                yield Event(index, is_over=True, result=work(item, lambda *_: None))
+                yield Event(index, is_finished=True, result=work(item, lambda *_: None))
             except (UserError, RunError) as error:
-                yield Event(index, is_over=True, failure=str(error))
+                yield Event(index, is_finished=True, failure=str(error))
 
 
 @pytest.fixture
@@ -55,5 +55,5 @@ def engine() -> HereEngine:
 
 
 @pytest.fixture
-def book(world: World) -> Book:
-    return Book(world)
+def book(benchmark: Benchmark) -> Book:
+    return Book(benchmark)

@@ -1,10 +1,10 @@
-"""A report with one of everything, for tests that read it and for those that look at it."""
+"""A report with one of everything, for tests that parse it and for those that render it."""
 
 import math
 
-from gfn4rec.experiments.plots import Curve, Point, plot_curves, plot_frontier, plot_sensitivity
-from gfn4rec.experiments.report import Plot, Report, Section, Slates
-from gfn4rec.experiments.tables import Column, Row, Table
+from gfn4rec.experiments.report.plots import Curve, Point, plot_curves, plot_frontier, plot_sensitivity
+from gfn4rec.experiments.report.report import Plot, Report, Section, Slates
+from gfn4rec.experiments.report.tables import Column, Row, Table
 
 KEYS = ("reward", "max_reward", "coverage", "ild")
 PUBLISHED = {
@@ -22,9 +22,16 @@ def example_report() -> Report:
     return Report(
         "Measured <again>",
         "The paper's tables & figures",
-        ["Each figure is one of this project's."],
+        ["All values are this project's."],
         [
-            Section("online", "Online learning", ["As in table 2."], [online_table(), wide_table()], [learning()]),
+            Section(
+                "online",
+                "Online learning",
+                ["As in table 2."],
+                [online_table(), wide_table()],
+                [learning()],
+                notes=["CF differs."],
+            ),
             Section("diversity", "Reward against diversity", plots=[reaching(), floor()]),
             Section("examples", "Slates", slates=[Slates("GFN4Rec", [("42", "greedy", ("<b>Fargo</b>", "A" * 90))])]),
         ],

@@ -1,22 +1,22 @@
-"""A change that moves what is measured raises `CODE_VERSION`, or outcomes of before would be taken for those of now."""
+"""A change that moves metrics raises `CODE_VERSION`; otherwise results of earlier code would be taken for new ones."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from gfn4rec.experiments.execute import execute
-from gfn4rec.experiments.job import CODE_VERSION
-from gfn4rec.experiments.world import World
-from gfn4rec.training.config import Kind
+from gfn4rec.experiments.benchmark import Benchmark
+from gfn4rec.experiments.jobs.execute import execute
+from gfn4rec.experiments.jobs.job import CODE_VERSION
+from gfn4rec.training.config import Mode
 from tests.experiments.conftest import small_job
 
 
 class Case(NamedTuple):
-    """Whose figures."""
+    """A policy with some settings."""
 
     policy: str
-    kind: Kind
+    mode: Mode
     changes: tuple[tuple[str, Any], ...] = ()
 
 
@@ -38,10 +38,10 @@ KNOWN: dict[int, dict[Case, tuple[float, ...]]] = {
 
 
 @pytest.mark.parametrize("case", list(KNOWN[CODE_VERSION]), ids=str)
-def test_figures_are_those_of_this_version(world: World, tmp_path: Path, case: Case) -> None:
-    outcome = execute(small_job(case.policy, case.kind, **dict(case.changes)), world, tmp_path)
-    assert outcome is not None
-    assert outcome.test is not None
-    found = [outcome.figures[way][name] for way in ("greedy", "T=1") for name in METRICS] + [outcome.test["r_ndcg"]]
+def test_metrics_are_those_of_this_version(benchmark: Benchmark, tmp_path: Path, case: Case) -> None:
+    result = execute(small_job(case.policy, case.mode, **dict(case.changes)), benchmark, tmp_path)
+    assert result is not None
+    assert result.test is not None
+    measured = [result.metrics[way][name] for way in ("greedy", "T=1") for name in METRICS] + [result.test["r_ndcg"]]
     known = KNOWN[CODE_VERSION][case]
-    assert found == pytest.approx(known, rel=0.03), "figures have moved: raise CODE_VERSION, write the new ones here"
+    assert measured == pytest.approx(known, rel=0.03), "metrics have moved: raise CODE_VERSION, write the new ones here"

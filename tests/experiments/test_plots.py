@@ -6,8 +6,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 
-from gfn4rec.experiments.picture import Picture
-from gfn4rec.experiments.plots import Curve, Point, plot_curves, plot_frontier, plot_sensitivity
+from gfn4rec.experiments.report.picture import Picture
+from gfn4rec.experiments.report.plots import Curve, Point, plot_curves, plot_frontier, plot_sensitivity
 
 CURVES: dict[str, list[Curve]] = {
     "one": [
@@ -51,7 +51,7 @@ def test_the_band_is_the_range_of_the_seeds() -> None:
 def test_the_frontier_is_sorted_and_has_bars_of_a_deviation() -> None:
     (axis,) = frontier().figure().axes
     assert points(axis, "one") == [[10, 2.5], [40, 1.5]]
-    assert points(axis, "ruler") == [[5, 3], [100, 1]]
+    assert points(axis, "oracle") == [[5, 3], [100, 1]]
     *_, across, upright = [lines for lines in axis.collections if isinstance(lines, LineCollection)]
     wide, high = np.asarray(across.get_segments()[1]), np.asarray(upright.get_segments()[1])
     assert wide.tolist() == [[pytest.approx(40 - 200**0.5), 1.5], [pytest.approx(40 + 200**0.5), 1.5]]

@@ -6,22 +6,22 @@ from typing import TypeAlias
 import pytest
 
 from gfn4rec.errors import UserError
-from gfn4rec.experiments.models import ABLATIONS, ALTERNATIVES, AUTHORS, FAIR
-from gfn4rec.experiments.protocol import BUDGETS, Need, Protocol, read_protocol
-from gfn4rec.training.config import Kind
+from gfn4rec.experiments.paper.models import ABLATIONS, ALTERNATIVES, AUTHORS, FAIR
+from gfn4rec.experiments.paper.protocol import BUDGETS, Need, Protocol, read_protocol
+from gfn4rec.training.config import Mode
 
-ByKind: TypeAlias = dict[Kind, dict[str, dict[str, float]]]
+ByMode: TypeAlias = dict[Mode, dict[str, dict[str, float]]]
 
 
 def test_the_paper_budget_is_the_papers_protocol() -> None:
     (job, *others) = Protocol(BUDGETS["paper"]).jobs(("online", "PRM"))
     assert len(others) == 4
-    training = job.settings.training
+    training = job.settings.training.model_dump()
     assert (training["num_steps"], training["learning_batch"], training["warmup_steps"]) == (5000, 128, 100)
     assert (training["schedule"], training["buffer_size"], training["newest_share"]) == ("constant", 50_000, 0.5)
     assert job.num_batches == 100
-    assert [each.settings.seed for each in others] == [1, 2, 3, 4]
-    assert Protocol(BUDGETS["paper"]).jobs(("offline", "PRM"))[0].settings.training["num_steps"] == 10_000
+    assert [other.settings.seed for other in others] == [1, 2, 3, 4]
+    assert Protocol(BUDGETS["paper"]).jobs(("offline", "PRM"))[0].settings.training.model_dump()["num_steps"] == 10_000
 
 
 def test_sweeps_fix_the_other_settings() -> None:
@@ -29,48 +29,56 @@ def test_sweeps_fix_the_other_settings() -> None:
         BUDGETS["paper"], tuned={"online": {"gfn": {"b_r": 0.05, "b_f": 0.05, "b_z": 2.0, "weight_decay": 0.1}}}
     )
     found = tuned.jobs(("online", "b_f = 0.3"))[0].settings
-    assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 0.3, "b_r": 0.5, "b_z": 1.0}
-    assert found.training["weight_decay"] == 0.1
+    assert {key: found.policy_settings.model_dump()[key] for key in ("b_f", "b_r", "b_z")} == {
+        "b_f": 0.3,
+        "b_r": 0.5,
+        "b_z": 1.0,
+    }
+    assert found.training.model_dump()["weight_decay"] == 0.1
     found = tuned.jobs(("online", "b_r = 0.7"))[0].settings
-    assert {key: found.policy_settings[key] for key in ("b_f", "b_r", "b_z")} == {"b_f": 1.0, "b_r": 0.7, "b_z": 1.0}
+    assert {key: found.policy_settings.model_dump()[key] for key in ("b_f", "b_r", "b_z")} == {
+        "b_f": 1.0,
+        "b_r": 0.7,
+        "b_z": 1.0,
+    }
 
 
-def test_the_rival_learns_as_the_energy_flow_does() -> None:
+def test_the_rival_learns_as_the_energy_gfn_does() -> None:
     protocol = Protocol(BUDGETS["paper"])
-    ours, rival = (protocol.jobs(("online", name))[0].settings.training for name in ("Energy flow", "Boltzmann CF"))
+    ours, rival = (protocol.jobs(("online", name))[0].settings.training for name in ("Energy GFN", "Boltzmann CF"))
     assert ours == rival
     assert Protocol(BUDGETS["paper"], tuned={"online": {"boltzmann-cf": {"learning_rate": 0.007}}}).jobs(
         ("online", "Boltzmann CF")
-    )[0].settings.training == {**ours, "learning_rate": 0.007}
+    )[0].settings.training == ours.model_copy(update={"learning_rate": 0.007})
 
 
 def test_studies_have_the_same_terms_and_one_thing_changed() -> None:
     protocol = Protocol(BUDGETS["paper"])
-    ours = protocol.jobs(("online", FAIR["Energy flow"]))[0].settings
-    assert ours.training["num_steps"] == 1000
+    ours = protocol.jobs(("online", FAIR["Energy GFN"]))[0].settings
+    assert ours.training.model_dump()["num_steps"] == 1000
     for name, fair in FAIR.items():
         shown = {"temperature": 0.1} if name == "CF" else {}
-        assert protocol.jobs(("online", fair))[0].settings.training == {**ours.training, **shown}
+        assert protocol.jobs(("online", fair))[0].settings.training == ours.training.model_copy(update=shown)
     for name, changes in {**ABLATIONS, **ALTERNATIVES}.items():
         found = protocol.jobs(("online", name))[0].settings
-        merged = {**found.training, **found.policy_settings}
-        expected = {**ours.training, **ours.policy_settings, **changes}
+        merged = {**found.training.model_dump(mode="json"), **found.policy_settings.model_dump(mode="json")}
+        expected = {**ours.training.model_dump(mode="json"), **ours.policy_settings.model_dump(mode="json"), **changes}
         assert merged == expected
-        assert merged != {**ours.training, **ours.policy_settings}
+        assert merged != {**ours.training.model_dump(mode="json"), **ours.policy_settings.model_dump(mode="json")}
 
 
 def test_what_a_row_says_is_not_changed() -> None:
     protocol = read_protocol("quick", 1, changes=["b_f=0.25", "objective=db"])
-    settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings
+    settings = protocol.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings.model_dump()
     assert (settings["b_f"], settings["objective"]) == (0.9, "tb")
-    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["objective"] == "tb"
-    assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings["objective"] == "tb"
+    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings.model_dump()["objective"] == "tb"
+    assert protocol.jobs(("online", "trajectory balance"))[0].settings.policy_settings.model_dump()["objective"] == "tb"
     with_tables = read_protocol("quick", 1, changes=["settings.b_r=0.9", "training.learning_rate=0.9"])
-    tuned: ByKind = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
+    tuned: ByMode = {"online": {"gfn": {"b_r": 0.1}, "gfn-energy": {"learning_rate": 0.2}}}
     found = replace(with_tables, tuned=tuned)
-    assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings["b_r"] == 0.5
-    assert found.jobs(("online", "learning rate 0.003"))[0].settings.training["learning_rate"] == 3e-3
-    assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_r"] == 0.9
+    assert found.jobs(("online", "b_f = 0.9"))[0].settings.policy_settings.model_dump()["b_r"] == 0.5
+    assert found.jobs(("online", "learning rate 0.003"))[0].settings.training.model_dump()["learning_rate"] == 3e-3
+    assert found.jobs(("online", "GFN4Rec"))[0].settings.policy_settings.model_dump()["b_r"] == 0.9
 
 
 def test_the_authors_settings_are_those_of_their_scripts() -> None:
@@ -78,14 +86,37 @@ def test_the_authors_settings_are_those_of_their_scripts() -> None:
     tuned = {"cf": {"learning_rate": 0.01}, "CF": {"weight_decay": 0.3}, "list-cvae": {"beta": 1.0}}
     protocol = Protocol(BUDGETS["paper"], tuned={"online": tuned})
     cf, cvae, prm, gfn = (protocol.jobs(("online", name))[0].settings for name in AUTHORS.values())
-    assert (cf.policy_settings["probability"], cf.policy_settings["offsets"]) == ("softmax", [0.4, 0.1])
-    assert [each.training["learning_rate"] for each in (cf, cvae, prm, gfn)] == [3e-4, 1e-5, 1e-4, 3e-4]
-    assert [each.training["weight_decay"] for each in (cf, cvae, prm, gfn)] == [1e-4, 1e-4, 0.0, 0.0]
-    assert (cvae.policy_settings["beta"], prm.policy_settings["pv_weight"]) == (0.1, 0.1)
-    assert (gfn.policy_settings["b_r"], gfn.policy_settings["b_f"], gfn.policy_settings["b_z"]) == (0.3, 0.5, 1.0)
+    assert (
+        cf.policy_settings.model_dump()["probability"],
+        cf.policy_settings.model_dump()["offsets"],
+    ) == ("softmax", (0.4, 0.1))
+    assert [each.training.model_dump()["learning_rate"] for each in (cf, cvae, prm, gfn)] == [
+        3e-4,
+        1e-5,
+        1e-4,
+        3e-4,
+    ]
+    assert [each.training.model_dump()["weight_decay"] for each in (cf, cvae, prm, gfn)] == [
+        1e-4,
+        1e-4,
+        0.0,
+        0.0,
+    ]
+    assert (
+        cvae.policy_settings.model_dump()["beta"],
+        prm.policy_settings.model_dump()["pv_weight"],
+    ) == (0.1, 0.1)
+    assert (
+        gfn.policy_settings.model_dump()["b_r"],
+        gfn.policy_settings.model_dump()["b_f"],
+        gfn.policy_settings.model_dump()["b_z"],
+    ) == (0.3, 0.5, 1.0)
     for each in (cf, cvae, prm, gfn):
-        assert each.policy_settings["encoder"]["dropout"] == 0.1
-        assert (each.training["newest_share"], each.training["num_steps"]) == (0.0, 5000)
+        assert each.policy_settings.model_dump()["encoder"]["dropout"] == 0.1
+        assert (
+            each.training.model_dump()["newest_share"],
+            each.training.model_dump()["num_steps"],
+        ) == (0.0, 5000)
 
 
 def test_what_models_show_while_they_learn() -> None:
@@ -93,13 +124,13 @@ def test_what_models_show_while_they_learn() -> None:
     tuned = {"cf": {"temperature": 0.3}, "prm": {"temperature": 0.5}, FAIR["PRM"]: {"temperature": 0.7}}
     protocol = Protocol(BUDGETS["quick"], tuned={"online": tuned})
     shown = {
-        name: protocol.jobs(("online", name))[0].settings.training["temperature"]
+        name: protocol.jobs(("online", name))[0].settings.training.model_dump()["temperature"]
         for name in ("CF", "CF, top K", "PRM", "ListCVAE", "GFN4Rec", *FAIR.values())
     }
     own = {"CF": 0.3, "CF, top K": 0.0, "PRM": 0.5, "ListCVAE": 1.0, "GFN4Rec": 1.0}
     assert shown == own | dict.fromkeys(FAIR.values(), 1.0) | {FAIR["CF"]: 0.1}
     untuned = [Protocol(BUDGETS["quick"]).jobs(("online", name))[0].settings.training for name in ("CF", "PRM")]
-    assert [each["temperature"] for each in untuned] == [0.1, 1.0]
+    assert [each.model_dump()["temperature"] for each in untuned] == [0.1, 1.0]
     assert protocol.jobs(("online", "CF"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05)
     assert protocol.jobs(("online", "PRM"))[0].temperatures == (1.0, 0.7, 0.5, 0.35, 0.25)
 
@@ -122,7 +153,7 @@ def test_seeds_in_place_of_the_budgets(
 
 def test_models_that_would_meet_different_users_are_not_compared() -> None:
     needs: list[Need] = [("online", "CF"), ("offline", "GFN4Rec")]
-    tuned: ByKind = {"online": {"cf": {"learning_rate": 0.1}}, "offline": {"gfn": {"num_users": 16}}}
+    tuned: ByMode = {"online": {"cf": {"learning_rate": 0.1}}, "offline": {"gfn": {"num_users": 16}}}
     protocol = Protocol(BUDGETS["quick"], tuned=tuned)
     protocol.check([])
     protocol.check(needs[:1])
@@ -133,8 +164,8 @@ def test_models_that_would_meet_different_users_are_not_compared() -> None:
 
 def test_changes_go_to_the_models_that_have_them() -> None:
     protocol = read_protocol("quick", 1, changes=["b_f=0.25", "num_users=16", "encoder.dim=16"])
-    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings["b_f"] == 0.25
+    assert protocol.jobs(("online", "GFN4Rec"))[0].settings.policy_settings.model_dump()["b_f"] == 0.25
     found = protocol.jobs(("offline", "CF"))[0].settings
-    assert "b_f" not in found.policy_settings
-    assert found.policy_settings["encoder"]["dim"] == 16
+    assert "b_f" not in found.policy_settings.model_dump()
+    assert found.policy_settings.model_dump()["encoder"]["dim"] == 16
     assert found.users.num_users == 16

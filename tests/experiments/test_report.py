@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from gfn4rec.experiments.report import Report, render_report
+from gfn4rec.experiments.report.report import Report, render_report
 from tests.experiments.report_example import example_report
 
 Attributes = list[tuple[str, str | None]]
@@ -54,7 +54,15 @@ def test_the_page_needs_nothing_but_itself(text: str, page: Page) -> None:
 
 def test_all_that_was_given_is_there(text: str, page: Page) -> None:
     shown = "".join(page.texts)
-    for words in ("Quick budget", "Online learning", "As in table 2.", "The reward's floor", "User 42", "3.11"):
+    for words in (
+        "Quick budget",
+        "Online learning",
+        "As in table 2.",
+        "CF differs.",
+        "The reward's floor",
+        "User 42",
+        "3.11",
+    ):
         assert words in shown
     assert len(page.of("table")) == 3
     assert len(page.of("figure")) == 3
@@ -98,5 +106,6 @@ def test_the_page_can_be_heard(page: Page) -> None:
 
 
 def test_tables_plots_and_report_do_without_torch() -> None:
-    code = "import sys, gfn4rec.experiments.report, gfn4rec.experiments.plots; sys.exit('torch' in sys.modules)"
+    modules = "gfn4rec.experiments.report.report, gfn4rec.experiments.report.plots"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gfn4rec.experiments.report import render_report
+from gfn4rec.experiments.report.report import render_report
 from tests.experiments.report_example import example_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -50,8 +50,8 @@ addEventListener("load", () => {
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser (chromium or google-chrome) is installed")
 
 
-def look(page: str, directory: Path) -> dict[int, dict[str, Any]]:
-    """Show a page in frames of two widths; by width, what went wrong and how it is laid out."""
+def render(page: str, directory: Path) -> dict[int, dict[str, Any]]:
+    """Render a page in frames of two widths; return problems and layout by width."""
     watched = html.escape(page.replace("<head>", f"<head>{WATCH}", 1))
     # In frames, because a window is never as narrow as a telephone.
     frames = [f'<iframe srcdoc="{watched}" style="width: {width}px; border: 0"></iframe>' for width in (1280, 360)]
@@ -64,7 +64,7 @@ def look(page: str, directory: Path) -> dict[int, dict[str, Any]]:
 
 
 def test_the_page_fits_and_nothing_goes_wrong(tmp_path: Path) -> None:
-    seen = look(render_report(example_report()), tmp_path)
+    seen = render(render_report(example_report()), tmp_path)
     assert set(seen) == {1280, 360}
     for width, of_width in seen.items():
         assert of_width["problems"] == []
@@ -79,6 +79,6 @@ def test_the_page_fits_and_nothing_goes_wrong(tmp_path: Path) -> None:
 
 def test_what_goes_wrong_is_seen(tmp_path: Path) -> None:
     broken = '<img src="absent.png"><script>console.error("oh"); absent()</script><p style="min-width: 999px">wide</p>'
-    seen = look(render_report(example_report()).replace("</main>", f"{broken}</main>"), tmp_path)
+    seen = render(render_report(example_report()).replace("</main>", f"{broken}</main>"), tmp_path)
     assert [len(seen[width]["problems"]) for width in (1280, 360)] == [3, 3]
     assert seen[360]["contents"] > 360

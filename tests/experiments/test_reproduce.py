@@ -12,19 +12,19 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import escape
 
+from gfn4rec import experiments
 from gfn4rec.cli import main
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.errors import RunError
-from gfn4rec.experiments import engines, extra
-from gfn4rec.experiments.engines import Tell
-from gfn4rec.experiments.models import MODELS
-from gfn4rec.experiments.outcome import Outcome
-from gfn4rec.experiments.protocol import BUDGETS, Protocol
-from gfn4rec.experiments.published import published, published_for
-from gfn4rec.experiments.reproduce import chosen
-from gfn4rec.experiments.reproductions import REPRODUCTIONS
-from gfn4rec.experiments.tasks import JobTask
-from gfn4rec.experiments.world import World
+from gfn4rec.experiments.benchmark import Benchmark
+from gfn4rec.experiments.jobs import engines
+from gfn4rec.experiments.jobs.engines import ReportProgress
+from gfn4rec.experiments.jobs.result import JobResult
+from gfn4rec.experiments.jobs.tasks import JobTask
+from gfn4rec.experiments.paper.models import MODELS
+from gfn4rec.experiments.paper.protocol import BUDGETS, Protocol
+from gfn4rec.experiments.paper.published import published, published_for
+from gfn4rec.experiments.paper.reproductions import REPRODUCTIONS, select
 from tests.conftest import Cli
 from tests.experiments.conftest import HereEngine
 from tests.training.conftest import QUICK, SMALL
@@ -36,43 +36,39 @@ SETTINGS = [part for key, value in CHANGES.items() for part in ("--set", f"{key}
 TINY = BUDGETS["quick"].model_copy(update={"num_batches": 2})
 
 
-def command(world: World, out: Path, *names: str) -> list[str]:
-    where = ["--data", str(world.data_path), "--simulator", str(world.simulator_path), "--out", str(out)]
+def command(benchmark: Benchmark, out: Path, *names: str) -> list[str]:
+    where = ["--data", str(benchmark.data_path), "--simulator", str(benchmark.simulator_path), "--out", str(out)]
     return ["reproduce", *names, *where, "--seeds", "1", *SETTINGS]
 
 
 @pytest.fixture(scope="module")
-def report(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything, made by one process."""
     out = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "open_engine", lambda *_: HereEngine())
         patch.setitem(BUDGETS, "quick", TINY)
-        assert main(command(world, out, "all")) == 0
+        assert main(command(benchmark, out, "all")) == 0
     return out
 
 
 def test_every_table_is_there_in_three_formats(report: Path) -> None:
     names = {path.stem for path in (report / "tables").glob("*.md")}
     plain = {name for name, each in REPRODUCTIONS.items() if each.tables and each.is_of_paper}
-    assert names == plain | {"last-steps", "equal-coverage"}
+    assert names == plain | {"last-steps", "equal-coverage", "claim-measurements"}
     assert len(plain) == 13
     assert {path.stem for path in (report / "tables").glob("*.tex")} == names
     text = (report / "tables" / "online.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(text)))
-    outcome = _outcome(report, "prm", "online")
+    result = _result(report, "prm", "online")
     (reward,) = [row["mean"] for row in rows if row["row"] == "PRM" and row["column"] == "reward"]
-    assert float(reward) == pytest.approx(outcome["figures"]["greedy"]["reward"], rel=1e-4)
-    assert "6 steps; 1 seed." in (report / "tables" / "online.md").read_text()
+    assert float(reward) == pytest.approx(result.metrics["greedy"]["reward"], rel=1e-4)
+    assert ": 6 steps online, 1 seed." in (report / "tables" / "online.md").read_text()
 
 
-def _outcome(report: Path, policy: str, kind: str) -> dict[str, dict[str, dict[str, float]]]:
-    found = [json.loads(path.read_text()) for path in (report / "runs").glob("*/outcome.json")]
-    (one,) = [
-        each for each in found if (each["job"]["settings"]["policy"], each["job"]["settings"]["kind"]) == (policy, kind)
-    ]
-    assert isinstance(one, dict)
-    return one
+def _result(report: Path, policy: str, mode: str) -> JobResult:
+    (path,) = (report / "runs").glob(f"{policy}-{mode}-seed0-*/measurements.jsonl")
+    return JobResult.model_validate_json(path.read_text())
 
 
 def test_plots_and_the_page_are_there(report: Path) -> None:
@@ -84,10 +80,10 @@ def test_plots_and_the_page_are_there(report: Path) -> None:
         "b_z-plot.png",
     }
     page = (report / "index.html").read_text()
-    for each in (REPRODUCTIONS[name] for name in chosen(["all"])):
-        assert f">{escape(each.title)}</h2>" in page
-    assert "A few slates" in page
-    assert "learning_batch = 32" in page  # settings that are not defaults are told
+    for section in select(["all"]).values():
+        assert f">{escape(section.title)}</h2>" in page
+    assert "Example slates" in page
+    assert "learning_batch = 32" in page  # settings that are not defaults are listed
     assert "Quick budget" in page
     start = page.index("<svg")
     ElementTree.fromstring(page[start : page.index("</svg>", start) + 6])
@@ -96,52 +92,52 @@ def test_plots_and_the_page_are_there(report: Path) -> None:
 
 
 def test_each_run_is_made_once(report: Path) -> None:
-    needs = {need for name in chosen(["all"]) for need in REPRODUCTIONS[name].needs}
+    needs = {need for section in select(["all"]).values() for need in section.needs}
     # b_z = 1 of one sweep is b_r = 0.5 of another.
-    assert len(list((report / "runs").glob("*/outcome.json"))) == len(needs) - 1
-    assert len(list((report / "runs").glob("ruler-*.json"))) == 1
+    assert len(list((report / "runs").glob("*/measurements.jsonl"))) == len(needs) - 1
+    assert len((report / "runs" / "oracles.jsonl").read_text().splitlines()) == 1
 
 
 def test_runs_are_listed(report: Path) -> None:
     with (report / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
-    (row,) = [row for row in rows if (row["kind"], row["model"]) == ("online", "PRM")]
-    found = _outcome(report, "prm", "online")
-    assert json.loads((report / row["run"] / "outcome.json").read_text()) == found
-    assert float(row["reward"]) == pytest.approx(found["figures"]["greedy"]["reward"], abs=1e-4)
+    (row,) = [row for row in rows if (row["mode"], row["model"]) == ("online", "PRM")]
+    result = _result(report, "prm", "online")
+    assert JobResult.model_validate_json((report / row["run"] / "measurements.jsonl").read_text()) == result
+    assert float(row["reward"]) == pytest.approx(result.metrics["greedy"]["reward"], abs=1e-4)
     assert row["seed"] == "0"
 
 
-def test_what_is_not_installed_is_told(
+def test_a_missing_package_is_reported(
     data_folder: Path, tmp_path: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extra, "find_spec", lambda name: None if name == "scipy" else object())
-    told = fails("reproduce", "data", "--data", data_folder, "--out", tmp_path / "report")
-    assert told == "gfn4rec: scipy is not installed; get it with: pip install 'gfn4rec[experiments]'\n"
+    monkeypatch.setattr(experiments, "find_spec", lambda name: None if name == "scipy" else object())
+    message = fails("reproduce", "data", "--data", data_folder, "--out", tmp_path / "report")
+    assert message == "gfn4rec: scipy is not installed; get it with: pip install 'gfn4rec[experiments]'\n"
 
 
 def test_deleted_runs_are_redone_by_the_same_command(
-    world: World, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: HereEngine
+    benchmark: Benchmark, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: HereEngine
 ) -> None:
     shutil.copytree(report, tmp_path / "report")
-    runs = sorted((tmp_path / "report" / "runs").glob("*/outcome.json"))
-    needed = {path.parent.name for path in runs if json.loads(path.read_text())["job"]["settings"]["policy"] == "prm"}
+    runs = list((tmp_path / "report" / "runs").glob("prm-*"))
+    needed = {JobResult.model_validate_json((run / "measurements.jsonl").read_text()).key for run in runs}
     assert len(needed) == 2
-    for name in needed:
-        shutil.rmtree(tmp_path / "report" / "runs" / name)
+    for run in runs:
+        shutil.rmtree(run)
     monkeypatch.setattr(engines, "open_engine", lambda *_: engine)
     monkeypatch.setitem(BUDGETS, "quick", TINY)
     before = (report / "tables" / "transfer.md").read_text()
-    assert main(command(world, tmp_path / "report", "transfer")) == 0
+    assert main(command(benchmark, tmp_path / "report", "transfer")) == 0
     assert {task.key() for task in engine.items} == needed
     assert (tmp_path / "report" / "tables" / "transfer.md").read_text() == before
 
 
 def test_processes_of_this_machine_find_the_same(
-    world: World, report: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    benchmark: Benchmark, report: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(BUDGETS, "quick", TINY)
-    result = cli(*command(world, tmp_path / "own", "balance"), "--workers", "2", "--json")
+    result = cli(*command(benchmark, tmp_path / "own", "balance"), "--workers", "2", "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["tables"] == ["balance"]
     assert (tmp_path / "own" / "tables" / "balance.csv").read_text() == (report / "tables" / "balance.csv").read_text()
@@ -164,7 +160,7 @@ def test_the_data_table_needs_no_users(data_folder: Path, tmp_path: Path, cli: C
         (["online", "--set", "pv_wieght=1"], "no model has a setting 'pv_wieght'; did you mean 'pv_weight'?"),
         (["online", "--engine", "rai"], "choose local or ray"),
         (["online", "--tuned", "nowhere.toml"], "nowhere.toml: no such file"),
-        (["online", "--tuned", "x.toml", "--trials", "2"], "give one of them"),
+        (["online", "--tuned", "x.toml", "--trials", "2"], "--tuned and --trials exclude each other"),
         (["online", "--set", "b_f=abc"], "b_f"),
         (["online", "--set", "num_steps=20"], "nothing would be learned in 20 steps; lower warmup_steps, which is 20"),
         (["online", "--simulator", "nowhere"], "nowhere: not a simulator"),
@@ -178,8 +174,8 @@ def test_a_mistake_is_one_line(
 
 
 @pytest.mark.parametrize("place", [".", "tables", "plots"])
-def test_an_output_that_is_a_file_is_told_before_any_run(
-    world: World,
+def test_an_output_that_is_a_file_is_reported_before_any_run(
+    benchmark: Benchmark,
     tmp_path: Path,
     fails: Callable[..., str],
     engine: HereEngine,
@@ -191,7 +187,7 @@ def test_an_output_that_is_a_file_is_told_before_any_run(
     if place != ".":
         target.mkdir()
     (target / place).write_text("mine")
-    assert "cannot be written" in fails(*command(world, target, "balance"))
+    assert "cannot be written" in fails(*command(benchmark, target, "balance"))
     assert engine.items == []
 
 
@@ -201,36 +197,36 @@ def test_ids_of_the_page_are_its_own(report: Path) -> None:
 
 
 def test_names_come_in_their_order() -> None:
-    assert chosen(["claims", "data"]) == ["data", "claims"]
+    assert list(select(["claims", "data"])) == ["data", "claims"]
     studies = ["objectives", "frontier", "ablations", "alternatives", "rates", "authors"]
-    assert chosen(["all"]) == [name for name in REPRODUCTIONS if name not in studies]
-    assert chosen(["studies"]) == studies
-    assert chosen(["studies", "all"]) == list(REPRODUCTIONS)
+    assert list(select(["all"])) == [name for name in REPRODUCTIONS if name not in studies]
+    assert list(select(["studies"])) == studies
+    assert list(select(["studies", "all"])) == list(REPRODUCTIONS)
 
 
 def test_a_run_that_fails_leaves_out_its_tables_only(
-    world: World, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, engine: HereEngine
+    benchmark: Benchmark, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, engine: HereEngine
 ) -> None:
     good = JobTask.perform
 
-    def fail_prm(task: JobTask, tell: Tell) -> Outcome | None:
+    def fail_prm(task: JobTask, report: ReportProgress) -> JobResult | None:
         if task.model == "PRM":
             raise RunError("the loss is nan")
-        return good(task, tell)
+        return good(task, report)
 
     monkeypatch.setattr(JobTask, "perform", fail_prm)
     monkeypatch.setattr(engines, "open_engine", lambda *_: engine)
     monkeypatch.setitem(BUDGETS, "quick", TINY)
-    result = cli(*command(world, tmp_path / "report", "balance", "offline"))
+    result = cli(*command(benchmark, tmp_path / "report", "balance", "offline"))
     assert result.code == 1
     assert "left out: offline; 1 failed, the first: PRM offline, seed 0 failed: the loss is nan" in result.err
     assert (tmp_path / "report" / "tables" / "balance.md").exists()
     assert not (tmp_path / "report" / "tables" / "offline.md").exists()
     page = (tmp_path / "report" / "index.html").read_text()
     runs = (tmp_path / "report" / "runs.csv").read_text()
-    result = cli(*command(world, tmp_path / "report", "offline"))
+    result = cli(*command(benchmark, tmp_path / "report", "offline"))
     assert result.code == 1
-    assert "nothing could be made, and what was there is left as it was; 1 failed" in result.err
+    assert "no table could be made, and existing ones are unchanged; 1 failed" in result.err
     assert (tmp_path / "report" / "index.html").read_text() == page
     assert (tmp_path / "report" / "runs.csv").read_text() == runs
 
@@ -243,7 +239,7 @@ def test_all_models_can_be_asked_for() -> None:
         assert all(need[1] in MODELS for need in each.needs)
 
 
-def test_published_figures() -> None:
+def test_published_values() -> None:
     """Sums of all printed columns, added from the paper."""
     movies, videos = published_for("ml-1m", PrepareConfig()), published_for("kuairand-1k", PrepareConfig())
     assert movies is not None
@@ -299,7 +295,7 @@ def test_published_figures() -> None:
         ("kuairand-1k", PrepareConfig(slate_size=5)),
     ],
 )
-def test_no_published_figures_beside_what_the_paper_does_not_have(data_set: str, prepared: PrepareConfig) -> None:
+def test_no_published_values_for_what_the_paper_does_not_have(data_set: str, prepared: PrepareConfig) -> None:
     """Its settings are a good start and its claims can be judged all the same."""
     alike = published_for(data_set, prepared)
     assert alike is not None
@@ -307,7 +303,7 @@ def test_no_published_figures_beside_what_the_paper_does_not_have(data_set: str,
     assert not any((alike.online, alike.offline, alike.balance, alike.sensitivity, alike.time))
 
 
-def test_published_figures_do_not_depend_on_how_much_is_held_out() -> None:
+def test_published_values_do_not_depend_on_how_much_is_held_out() -> None:
     prepared = PrepareConfig(val_slates=2)
     assert published_for("kuairand-1k", prepared) is published_for("kuairand-1k", PrepareConfig())
 

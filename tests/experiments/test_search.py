@@ -1,4 +1,4 @@
-"""Searches over rewards that are written down."""
+"""Searches, with a known reward of each combination in place of training."""
 
 import math
 import shutil
@@ -12,17 +12,17 @@ import optuna
 import pytest
 
 from gfn4rec.errors import RunError, UserError
-from gfn4rec.experiments import attempt
-from gfn4rec.experiments import search as search_module
-from gfn4rec.experiments.campaign import Interrupted
-from gfn4rec.experiments.job import Job
-from gfn4rec.experiments.lab import Lab
-from gfn4rec.experiments.outcome import Outcome
-from gfn4rec.experiments.search import Best, SearchConfig, Strategy, check_search, search, search_all
-from gfn4rec.experiments.spaces import Point, grid_of, points_of
-from gfn4rec.experiments.trials import open_storage
-from gfn4rec.experiments.tuned import read_tuned
-from gfn4rec.experiments.world import World
+from gfn4rec.experiments.benchmark import Benchmark
+from gfn4rec.experiments.jobs.campaign import Interrupted, Lab
+from gfn4rec.experiments.jobs.job import Job
+from gfn4rec.experiments.jobs.result import JobResult
+from gfn4rec.experiments.jobs.run_directories import claim_run_directory, mark_run_directory
+from gfn4rec.experiments.search import search as search_module
+from gfn4rec.experiments.search import trial_task
+from gfn4rec.experiments.search.search import SearchConfig, SearchResult, Strategy, check_search, search, search_all
+from gfn4rec.experiments.search.spaces import Point, grid_of, points_of
+from gfn4rec.experiments.search.trials import open_storage
+from gfn4rec.experiments.search.tuned import read_tuned
 from tests.experiments.conftest import HereEngine
 
 START: Point = {"learning_rate": 1e-3, "weight_decay": 0.0, "b_r": 0.3, "b_f": 0.5, "b_z": 1.0}
@@ -30,8 +30,8 @@ OPTIMUM: Point = {"learning_rate": 1e-4, "weight_decay": 1e-5, "b_r": 1.0, "b_f"
 CF_OPTIMUM: Point = {"learning_rate": 1e-4, "weight_decay": 1e-5}
 
 
-class Nowhere(World):
-    """A world that nobody enters."""
+class Nowhere(Benchmark):
+    """A benchmark without files."""
 
     @cached_property
     def identity(self) -> str:
@@ -43,7 +43,8 @@ class Nowhere(World):
 
 
 def point_of(job: Job) -> Point:
-    settings = {**job.settings.training, **job.settings.policy_settings}
+    values = job.settings.model_dump(mode="json")
+    settings = {**values["training"], **values["policy_settings"]}
     return {key: settings[key] for key in grid_of(job.settings.policy)}
 
 
@@ -65,34 +66,42 @@ class Trainer:
         self.last_step: list[int] = []
         self.ends_at: int | None = None
 
-    def __call__(self, job: Job, world: World, runs: Path, _: str, report: Any) -> Outcome | None:
+    def __call__(self, job: Job, benchmark: Benchmark, runs: Path, _: str, report: Any) -> JobResult | None:
         point = point_of(job)
         self.asked.append(point)
         self.last_step.append(0)
-        directory = runs / job.key(world)
-        directory.mkdir(parents=True, exist_ok=True)
-        num_steps = job.settings.training["num_steps"]
+        with claim_run_directory(job, benchmark, runs) as directory:
+            directory.mkdir(exist_ok=True)
+            mark_run_directory(job, benchmark, directory)
+        num_steps = job.settings.training.num_steps
         for step in range(1, num_steps + 1):
             self.last_step[-1] = step
-            report(step, {"reward": self.reward(point)} if job.settings.kind == "online" else {"loss": 1.0})
+            report(step, {"reward": self.reward(point)} if job.settings.mode == "online" else {"loss": 1.0})
             if len(self.asked) == self.ends_at and step == num_steps // 2:
                 raise KeyboardInterrupt
-        figures = {"greedy": {"expected_reward": self.reward(point)}}
-        return Outcome(key=directory.name, job=job, data="", simulator="", step=num_steps, seconds=0.0, figures=figures)
+        return JobResult(
+            key=job.key(benchmark),
+            job=job,
+            data="nothing",
+            simulator="none",
+            step=num_steps,
+            seconds=0.0,
+            metrics={"greedy": {"expected_reward": self.reward(point)}},
+        )
 
 
-Searcher = Callable[..., Best]
+Searcher = Callable[..., SearchResult]
 
 
 @pytest.fixture
 def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searcher:
-    """A search of the gfn policy in a world where a trainer stands for training."""
+    """A search of the gfn policy in a benchmark where a trainer stands for training."""
 
     def run(
         trainer: Trainer, policy: str = "gfn", out: str = "out", summaries: Path | None = None, **values: Any
-    ) -> Best:
-        monkeypatch.setattr(attempt, "execute", trainer)
-        at_once = {"warmup_steps": 0} if values.get("kind", "online") == "online" else {}
+    ) -> SearchResult:
+        monkeypatch.setattr(trial_task, "execute", trainer)
+        at_once = {"warmup_steps": 0} if values.get("mode", "online") == "online" else {}
         changes = {**at_once, **values.pop("changes", {})}
         config = SearchConfig.parse({"num_steps": 4, "changes": changes, **values}, "search")
         lab = Lab(Nowhere(tmp_path, tmp_path), HereEngine(), summaries=summaries)
@@ -158,7 +167,7 @@ def test_with_fewer_trials_the_first_count(searcher: Searcher) -> None:
     assert few.value == max(trial.value or -9 for trial in many.trials if trial.number < 3)
 
 
-def test_tpe_searches_between_the_values_and_gives_up_the_hopeless(searcher: Searcher, tmp_path: Path) -> None:
+def test_tpe_searches_between_the_values_and_prunes_bad_trials(searcher: Searcher, tmp_path: Path) -> None:
     trainer = Trainer(nearness(CF_OPTIMUM))
     best = searcher(trainer, "rerank-cf", strategy="tpe", num_trials=12, seed=3)
     assert len(trainer.asked) == len(best.trials) == 12
@@ -174,23 +183,23 @@ def test_tpe_searches_between_the_values_and_gives_up_the_hopeless(searcher: Sea
     assert pruned
     for trial, point, last_step in zip(trials, trainer.asked, trainer.last_step, strict=True):
         done = [each.value or 0 for each in trials[: trial.number] if each.state == "done"]
-        is_hopeless = len(done) >= 5 and trainer.reward(point) < statistics.median(done)
-        assert (trial.state == "pruned") == is_hopeless
-        assert last_step == (1 if is_hopeless else 4)  # a quarter of the steps is given to all
-        assert (trial.value is None) == is_hopeless
-    runs = list((tmp_path / "out" / "runs").iterdir())
+        is_bad = len(done) >= 5 and trainer.reward(point) < statistics.median(done)
+        assert (trial.state == "pruned") == is_bad
+        assert last_step == (1 if is_bad else 4)  # no trial is pruned in its first quarter
+        assert (trial.value is None) == is_bad
+    runs = [path for path in (tmp_path / "out" / "runs").iterdir() if path.is_dir()]
     assert len(runs) == 12 - len(pruned)
-    assert all((run / "outcome.json").is_file() for run in runs)
+    assert all((run / "measurements.jsonl").is_file() for run in runs)
 
 
-def test_nothing_is_given_up_offline(searcher: Searcher) -> None:
+def test_nothing_is_pruned_offline(searcher: Searcher) -> None:
     trainer = Trainer(nearness(CF_OPTIMUM))
-    best = searcher(trainer, "rerank-cf", strategy="tpe", num_trials=7, kind="offline", seed=3)
+    best = searcher(trainer, "rerank-cf", strategy="tpe", num_trials=7, mode="offline", seed=3)
     assert {trial.state for trial in best.trials} == {"done"}
 
 
 @pytest.mark.parametrize("strategy", ["line", "grid", "tpe"])
-def test_an_interrupted_search_goes_on(searcher: Searcher, strategy: Strategy) -> None:
+def test_an_interrupted_search_is_resumed(searcher: Searcher, strategy: Strategy) -> None:
     values = {"policy": "rerank-cf", "strategy": strategy, "num_trials": 7}
     whole, first, second, third = (Trainer(nearness(CF_OPTIMUM)) for _ in range(4))
     expected = searcher(whole, out="whole", **values)
@@ -205,7 +214,7 @@ def test_an_interrupted_search_goes_on(searcher: Searcher, strategy: Strategy) -
     assert not third.asked
 
 
-def test_a_trial_without_settings_is_none(searcher: Searcher, tmp_path: Path) -> None:
+def test_a_trial_without_settings_does_not_count(searcher: Searcher, tmp_path: Path) -> None:
     trainer = Trainer(nearness(CF_OPTIMUM))
     searcher(trainer, "rerank-cf", strategy="tpe", num_trials=3)
     with open_storage(f"sqlite:///{tmp_path / 'out' / 'trials.db'}") as storage:
@@ -217,7 +226,7 @@ def test_a_trial_without_settings_is_none(searcher: Searcher, tmp_path: Path) ->
     assert {trial.state for trial in best.trials} == {"done"}
 
 
-def test_whoever_works_may_be_asked_to_end(searcher: Searcher) -> None:
+def test_workers_may_be_interrupted(searcher: Searcher) -> None:
     trainer = Trainer(nearness(OPTIMUM))
     with pytest.raises(Interrupted):
         searcher(lambda *_: None, num_trials=3)
@@ -287,13 +296,13 @@ def test_a_search_elsewhere_or_by_other_code_is_another_study(
     assert num_tried() == 6
 
 
-def test_places_that_a_url_cannot_name_are_told(searcher: Searcher, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="in its name; choose another"):
+def test_paths_that_a_url_cannot_name_are_refused(searcher: Searcher, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="choose another --out"):
         searcher(Trainer(nearness(OPTIMUM)), out="what?")
     assert not (tmp_path / "what?").exists()
 
 
-def test_values_of_ones_own_from_a_start_of_ones_own(searcher: Searcher) -> None:
+def test_other_values_from_another_start(searcher: Searcher) -> None:
     trainer = Trainer(lambda point: point["learning_rate"])
     rates = {"learning_rate": (0.1, 0.3, 0.2)}
     best = searcher(trainer, num_trials=4, values=rates, start={"learning_rate": 0.19, "b_f": 1.4, "b_z": 0.5})
@@ -313,12 +322,12 @@ def test_values_of_ones_own_from_a_start_of_ones_own(searcher: Searcher) -> None
     [
         ({"b_q": (0.1,)}, "unknown key 'b_q'"),
         ({"learning_rate": (0.1, -1.0)}, "learning_rate: Input should be greater than 0, got -1"),
-        ({"num_steps": (100.0, 200.0)}, "num_steps: policy gfn has no such number to search"),
+        ({"num_steps": (100.0, 200.0)}, "num_steps: not a decimal setting of policy gfn"),
         ({"b_r": (0.1, 0.3, 0.1)}, "b_r: write one value or more, each once"),
         ({"b_r": ()}, "b_r: write one value or more, each once"),
     ],
 )
-def test_a_value_that_cannot_be_is_told_before_any_trial(
+def test_a_wrong_value_is_reported_before_any_trial(
     searcher: Searcher, values: dict[str, tuple[float, ...]], line: str
 ) -> None:
     trainer = Trainer(lambda _: 1.0)
@@ -337,7 +346,7 @@ def test_trials_of_another_machine_are_found_among_its_summaries(searcher: Searc
     assert len(there.asked) == 3
 
 
-def test_summaries_that_cannot_be_written_are_told_before_any_trial(searcher: Searcher, tmp_path: Path) -> None:
+def test_summaries_that_cannot_be_written_are_reported_before_any_trial(searcher: Searcher, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     trainer = Trainer(lambda _: 1.0)
     with pytest.raises(UserError, match="file: cannot be written"):
@@ -348,39 +357,39 @@ def test_summaries_that_cannot_be_written_are_told_before_any_trial(searcher: Se
 
 def test_all_policies_get_the_same_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = Trainer(lambda point: point["learning_rate"])
-    monkeypatch.setattr(attempt, "execute", trainer)
-    told: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(trial_task, "execute", trainer)
+    reports: list[tuple[str, int, int]] = []
     config = SearchConfig(strategy="tpe", num_trials=3, num_steps=2, changes={"warmup_steps": 0})
     where = (config, Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path / "out")
-    found = search_all(["cf", "boltzmann-cf", "gfn"], *where, report=lambda *parts: told.append(parts))
+    found = search_all(["cf", "boltzmann-cf", "gfn"], *where, report=lambda *parts: reports.append(parts))
     assert [len(best.trials) for best in found] == [3, 3, 3]
     assert len(trainer.asked) == 9
     assert read_tuned(tmp_path / "out" / "tuned.toml")["online"] == {
         best.policy: {"warmup_steps": 0, **best.changes} for best in found
     }
-    assert told[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 900, 900)
+    assert reports[-1] == (f"gfn: 3 of 3 trials, best {found[-1].value:.4f}", 900, 900)
     one = (0, 100, 100, 200, 200, 300)
-    assert [done for _, done, _ in told] == [300 * index + done for index in range(3) for done in one]
+    assert [done for _, done, _ in reports] == [300 * index + done for index in range(3) for done in one]
 
     search_all(["list-cvae"], *where)
     assert list(read_tuned(tmp_path / "out" / "tuned.toml")["online"]) == ["cf", "boltzmann-cf", "gfn", "list-cvae"]
-    offline = SearchConfig(strategy="tpe", num_trials=1, num_steps=2, kind="offline")
+    offline = SearchConfig(strategy="tpe", num_trials=1, num_steps=2, mode="offline")
     search_all(["gfn"], offline, *where[1:])
     both = read_tuned(tmp_path / "out" / "tuned.toml")
     assert (list(both["offline"]), len(both["online"])) == (["gfn"], 4)
     trainer.asked.pop()
-    with pytest.raises(UserError, match="policy random has nothing to learn"):
+    with pytest.raises(UserError, match="policy random is not trained"):
         search_all(["rerank-cf", "random"], *where)
-    assert len(trainer.asked) == 12  # a mistake is told before anything is tried
+    assert len(trainer.asked) == 12  # a mistake is reported before any trial
 
 
-def test_the_steps_of_a_trial_are_the_searchs_own() -> None:
+def test_the_search_sets_the_steps_of_its_trials() -> None:
     for key in ("num_steps", "training.num_steps"):
-        with pytest.raises(UserError, match="num_steps: those of a trial are the search's own; write --steps"):
+        with pytest.raises(UserError, match="num_steps: a search sets the steps of its trials; use --steps"):
             check_search("gfn", SearchConfig(changes={key: 7}))
 
 
-def test_a_database_that_is_none(tmp_path: Path) -> None:
+def test_a_wrong_database(tmp_path: Path) -> None:
     where = (SearchConfig(), Lab(Nowhere(tmp_path, tmp_path), HereEngine()), tmp_path)
     for url in ("trials", f"sqlite:///{tmp_path}/absent/trials.db", "nothing://host/trials", "sqlite:///{b}.db"):
         with pytest.raises(UserError, match="trials: the database cannot be opened"):

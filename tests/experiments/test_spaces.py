@@ -3,21 +3,22 @@
 import pytest
 
 from gfn4rec.errors import UserError
-from gfn4rec.experiments.spaces import OWN, grid_of, points_of, start_of
+from gfn4rec.experiments.search.spaces import OWN, grid_of, points_of, start_of
 from gfn4rec.policies import POLICIES
-from gfn4rec.training.config import Kind, resolve_settings
+from gfn4rec.training.config import Mode, resolve_settings
 
 LEARNED = [name for name, policy in POLICIES.items() if policy.is_learned]
 
 
-@pytest.mark.parametrize("kind", ["online", "offline"])
+@pytest.mark.parametrize("mode", ["online", "offline"])
 @pytest.mark.parametrize("policy", LEARNED)
-def test_every_value_is_a_setting(policy: str, kind: Kind) -> None:
-    for key, values in grid_of(policy, kind).items():
+def test_every_value_is_a_setting(policy: str, mode: Mode) -> None:
+    for key, values in grid_of(policy, mode).items():
         assert len(set(values)) == len(values) >= 3
         for value in values:
-            settings = resolve_settings(kind, policy, changes={key: value})
-            assert {**settings.training, **settings.policy_settings}[key] == value
+            settings = resolve_settings(mode, policy, changes={key: value})
+            values_by_table = settings.model_dump(mode="json")
+            assert {**values_by_table["training"], **values_by_table["policy_settings"]}[key] == value
 
 
 def test_every_grid_is_of_a_policy() -> None:
@@ -44,7 +45,7 @@ def test_other_values_take_the_place_of_the_policys() -> None:
 
 
 def test_what_is_set_has_no_values_to_try() -> None:
-    with pytest.raises(UserError, match="learning_rate: is set, and has values to try; give one of them"):
+    with pytest.raises(UserError, match="learning_rate: is both set and searched; use either --set or --values"):
         grid_of("gfn", "online", {"training.learning_rate": 0.5}, {"learning_rate": (0.1, 0.2)})
 
 
@@ -73,7 +74,7 @@ def test_what_is_decided_is_not_searched() -> None:
     }
     with pytest.raises(UserError, match="all of learning_rate, weight_decay are set; leave one of them"):
         grid_of("cf", "offline", {"learning_rate": 0.1, "weight_decay": 0.0})
-    with pytest.raises(UserError, match="policy random has nothing to learn"):
+    with pytest.raises(UserError, match="policy random is not trained"):
         grid_of("random")
     with pytest.raises(UserError, match="no policy 'cff'; did you mean 'cf'?"):
         grid_of("cff")

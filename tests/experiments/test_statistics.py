@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from gfn4rec.experiments.statistics import mean, paired_p, standard_deviation
+from gfn4rec.experiments.report.statistics import mean, paired_p, standard_deviation
 
 
 def test_mean_and_deviation_of_a_sample() -> None:

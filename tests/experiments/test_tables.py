@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
-from gfn4rec.experiments.table_formats import to_csv, to_html, to_latex, to_markdown
-from gfn4rec.experiments.tables import Cell, Column, Row, Table, judge, legend
+from gfn4rec.experiments.report.table_formats import to_csv, to_html, to_latex, to_markdown
+from gfn4rec.experiments.report.tables import Cell, Column, Row, Table, legend, mark_cells
 
 REWARD = Column("reward", "Reward", decimals=2)
 SMALL = Table(
@@ -25,17 +25,19 @@ SMALL = Table(
 def judged(column: Column, **rows: tuple[bool, list[float]]) -> dict[str, Cell]:
     """One column of rows, each a baseline or not, with its seeds."""
     made = [Row(label, {column.key: seeds}, is_baseline=is_baseline) for label, (is_baseline, seeds) in rows.items()]
-    return {row.label: cells[0] for row, cells in judge(Table("t", "T", "", [column], made))}
+    return {row.label: cells[0] for row, cells in mark_cells(Table("t", "T", "", [column], made))}
 
 
 def test_markdown_of_a_small_table() -> None:
     assert to_markdown(SMALL) == (
         "**Small &amp; neat.** 100% of it. Mean ± standard deviation over 2 seeds; bold: best; "
-        "underlined: strongest baseline.\n"
+        "underlined: strongest baseline; in\n"
+        "brackets: our difference from the paper.\n"
         "\n"
         "|  | Reward ↑ | Verdict |\n"
         "| --- | ---: | --- |\n"
-        "| A\\_1 | <u>2.00 ± 1.41</u><br><sub>paper 1.60 (+25.0%)</sub> | a &lt; b |\n"
+        "| A\\_1 | <u>2.00 ± 1.41</u> | a &lt; b |\n"
+        "| A\\_1, paper | 1.60 (+25.0%) |  |\n"
         "| B | **4.00 ± 0.00** | – |\n"  # noqa: RUF001
     )
 
@@ -45,13 +47,14 @@ def test_latex_of_a_small_table() -> None:
         "\\begin{table}\n"
         "\\centering\n"
         "\\caption{Small \\& neat. 100\\% of it. Mean $\\pm$ standard deviation over 2 seeds; bold: best; "
-        "underlined: strongest baseline.}\n"
+        "underlined: strongest baseline; in brackets: our difference from the paper.}\n"
         "\\label{tab:small_table}\n"
         "\\begin{tabular}{lrl}\n"
         "\\hline\n"
         "& Reward $\\uparrow$ & Verdict \\\\\n"
         "\\hline\n"
-        "A\\_1 & \\underline{2.00 $\\pm$ 1.41} {\\footnotesize paper 1.60 (+25.0\\%)} & a $<$ b \\\\\n"
+        "A\\_1 & \\underline{2.00 $\\pm$ 1.41} & a $<$ b \\\\\n"
+        "A\\_1, paper & 1.60 (+25.0\\%) &  \\\\\n"
         "B & \\textbf{4.00 $\\pm$ 0.00} & -- \\\\\n"
         "\\hline\n"
         "\\end{tabular}\n"
@@ -71,15 +74,16 @@ def test_csv_of_a_small_table() -> None:
 def test_html_of_a_small_table() -> None:
     text = to_html(SMALL)
     assert "<strong>Small &amp; neat.</strong> 100% of it." in text
-    assert '<th scope="col" class="figure">Reward ↑</th><th scope="col" class="word">Verdict</th>' in text
-    assert '<td class="figure"><u>2.00 ± 1.41</u><small>paper 1.60 (+25.0%)</small></td>' in text
-    assert '<td class="word">a &lt; b</td>' in text
-    assert '<tr class="ours"><th scope="row">B</th><td class="figure"><strong>4.00 ± 0.00</strong></td>' in text
+    assert '<th scope="col" class="number">Reward&nbsp;↑</th><th scope="col" class="text">Verdict</th>' in text
+    assert '<td class="number"><u>2.00 ± 1.41</u></td><td class="text">a &lt; b</td>' in text
+    paper = '<tr class="paper"><th scope="row">paper</th><td class="number">1.60 (+25.0%)</td><td class="text"></td>'
+    assert paper in text
+    assert '<tr class="ours"><th scope="row">B</th><td class="number"><strong>4.00 ± 0.00</strong></td>' in text
 
 
-def test_sentences_are_broken_and_a_word_among_figures_stands_with_them() -> None:
-    columns = [REWARD, Column("told", "Told", is_better="none")]
-    rows = [Row("A", {"reward": [1.0]}, texts={"told": "word " * 9}), Row("B", texts={"reward": "none"})]
+def test_long_texts_are_broken_and_a_text_among_numbers_is_aligned_with_them() -> None:
+    columns = [REWARD, Column("note", "Note", is_better="none")]
+    rows = [Row("A", {"reward": [1.0]}, texts={"note": "word " * 9}), Row("B", texts={"reward": "none"})]
     table = Table("t", "T", "", columns, rows)
     assert r"\begin{tabular}{lrp{0.4\textwidth}}" in to_latex(table)
     assert "| --- | ---: | --- |" in to_markdown(table)
@@ -108,7 +112,7 @@ def test_the_strongest_baseline_of_a_column_where_lower_is_better() -> None:
     assert [cell.is_strongest for cell in cells.values()] == [False, True, False]
 
 
-def test_ties_of_what_is_written_share_the_marks() -> None:
+def test_values_that_are_written_alike_share_the_marks() -> None:
     cells = judged(REWARD, a=(True, [2.001]), b=(True, [2.004]), c=(True, [1.99]), ours=(False, [2.0]))
     assert [cell.is_best for cell in cells.values()] == [True, True, False, True]
     assert [cell.is_strongest for cell in cells.values()] == [True, True, False, False]
@@ -145,7 +149,7 @@ def test_the_star_in_each_format() -> None:
     assert "<strong>1.30 ± 0.08</strong><sup>*</sup>" in to_html(table)
     (line,) = [line for line in csv.DictReader(io.StringIO(to_csv(table))) if line["row"] == "ours"]
     assert float(line["p"]) < 0.001
-    assert legend(table).endswith("; *: better than it, p < 0.05 in a paired t-test.")
+    assert legend(table).endswith("; *: better than the strongest baseline (paired t-test, p < 0.05).")
 
 
 @pytest.mark.parametrize(("is_better", "strong", "ours"), [("higher", MORE, SEEDS), ("lower", SEEDS, MORE)])
@@ -158,16 +162,16 @@ def test_the_dagger_of_what_is_worse(
     assert f"| ours | {written}† |" in to_markdown(table)
     assert r"$^{\dag{}}$ \\" in to_latex(table)
     assert f"{written}<sup>†</sup>" in to_html(table)
-    assert legend(table).endswith("strongest baseline; †: worse than it, p < 0.05 in a paired t-test.")
+    assert legend(table).endswith("strongest baseline; †: worse than the strongest baseline (paired t-test, p < 0.05).")
 
 
 def test_where_a_baseline_is_missing_none_is_called_the_strongest() -> None:
     weak = Row("weak", {"reward": [0.5, 0.6, 0.4, 0.5, 0.5]})
     ours = Row("ours", {"reward": MORE}, is_baseline=False)
-    elsewhere, words = Row("elsewhere", {"other": SEEDS}), Row("words", texts={"reward": "many"})
-    for rows, is_told in (((weak, ours, words), True), ((weak, ours, words, elsewhere), False)):
-        (of_weak,), (of_ours,), *_ = (cells for _, cells in judge(Table("t", "T", "", [REWARD], rows)))
-        assert (of_weak.is_strongest, of_ours.p is not None) == (is_told, is_told)
+    elsewhere, text = Row("elsewhere", {"other": SEEDS}), Row("text", texts={"reward": "many"})
+    for rows, is_known in (((weak, ours, text), True), ((weak, ours, text, elsewhere), False)):
+        (of_weak,), (of_ours,), *_ = (cells for _, cells in mark_cells(Table("t", "T", "", [REWARD], rows)))
+        assert (of_weak.is_strongest, of_ours.p is not None) == (is_known, is_known)
         assert of_ours.is_best
 
 
@@ -185,25 +189,25 @@ def test_best_and_strongest_is_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "published", "words"),
+    ("seeds", "published", "text"),
     [
-        ([1.5], 2.0, "paper 2.00 (-25.0%)"),
-        ([1.0], -2.0, "paper -2.00 (+150.0%)"),
-        ([1.0], 0.0, "paper 0.00"),
-        ([1.99999], 2.0, "paper 2.00 (+0.0%)"),
-        ([], 2.0, "paper 2.00"),
+        ([1.5], 2.0, "2.00 (-25.0%)"),
+        ([1.0], -2.0, "-2.00 (+150.0%)"),
+        ([1.0], 0.0, "0.00"),
+        ([1.99999], 2.0, "2.00 (+0.0%)"),
+        ([], 2.0, "2.00"),
     ],
 )
-def test_the_published_value_and_the_difference(seeds: list[float], published: float, words: str) -> None:
-    assert Cell(REWARD, seeds, published).paper == words
+def test_the_published_value_and_the_difference(seeds: list[float], published: float, text: str) -> None:
+    assert Cell(REWARD, seeds, published).paper == text
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    assert Cell(REWARD, (), 2.0).figure == "–"  # noqa: RUF001
+    assert Cell(REWARD, (), 2.0).ours == "–"  # noqa: RUF001
     assert Cell(REWARD, (), 2.0).difference is None
 
 
-def test_seeds_that_are_missing_are_told() -> None:
+def test_missing_seeds_are_mentioned() -> None:
     table = Table("t", "T", "", [REWARD], [Row("a", {"reward": [1.0, 2.0]}), Row("b", {"reward": [1.0, 2.0, 3.0]})])
     assert legend(table).startswith("Mean ± standard deviation over 2 to 3 seeds")
 
@@ -217,3 +221,8 @@ def test_signs_are_escaped_everywhere() -> None:
     assert to_latex(table).count(latex) == 5
     assert to_html(table).count(html.escape(signs)) == 6  # the box has the title as its label too
     assert "<i>" not in to_html(table)
+
+
+def test_rows_of_a_table_without_baselines_are_not_set_off() -> None:
+    rows = [Row("A", {"reward": [1.0]}, is_baseline=False), Row("B", {"reward": [2.0]}, is_baseline=False)]
+    assert 'class="ours"' not in to_html(Table("t", "T", "", [REWARD], rows))

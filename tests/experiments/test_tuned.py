@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gfn4rec.errors import UserError
-from gfn4rec.experiments.tuned import Tuned, read_tuned, write_tuned
+from gfn4rec.experiments.paper.models import POLICY_OF
+from gfn4rec.experiments.search.tuned import Tuned, read_tuned, write_tuned
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -17,7 +18,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "offline": {"list-cvae": {"beta": 0.001, "patience": 3}},
     }
     write_tuned(tmp_path / "tuned.toml", found)
-    assert read_tuned(tmp_path / "tuned.toml") == found
+    assert read_tuned(tmp_path / "tuned.toml", POLICY_OF) == found
     assert (
         (tmp_path / "tuned.toml")
         .read_text(encoding="utf-8")
@@ -41,7 +42,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_a_mistake_is_one_line(tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "tuned.toml").write_text(text)
     with pytest.raises(UserError) as caught:
-        read_tuned(tmp_path / "tuned.toml")
+        read_tuned(tmp_path / "tuned.toml", POLICY_OF)
     assert str(caught.value).startswith(str(tmp_path / "tuned.toml"))
     assert line in str(caught.value)
 

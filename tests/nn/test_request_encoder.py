@@ -37,9 +37,9 @@ def request(lengths: list[int], width: int = 6, align: str = "right") -> Request
     response = torch.zeros(len(lengths), width, NUM_BEHAVIOURS)
     for row, length in enumerate(lengths):
         events = torch.arange(1, length + 1) + row
-        answers = torch.stack([(events * (b + 2)) % 3 == 0 for b in range(NUM_BEHAVIOURS)], dim=1).float()
+        responses = torch.stack([(events * (b + 2)) % 3 == 0 for b in range(NUM_BEHAVIOURS)], dim=1).float()
         place = slice(width - length, width) if align == "right" else slice(0, length)
-        history[row, place], response[row, place] = events, answers
+        history[row, place], response[row, place] = events, responses
     return Request(torch.arange(1, len(lengths) + 1), history, response)
 
 

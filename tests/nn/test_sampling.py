@@ -5,8 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gfn4rec.nn.sampling import Choosing, choose, invert_cumulative, top_columns
-from gfn4rec.nn.scoring import GROUP_COLUMNS, Shelf
+from gfn4rec.nn.sampling import choose, invert_cumulative, top_columns
+from gfn4rec.nn.scoring import GROUP_COLUMNS, ItemMatrix
+from gfn4rec.schema import Sampling
 
 JUST_BELOW_1 = 1 - 2**-53
 
@@ -15,9 +16,9 @@ def test_the_inverse_of_a_sum_written_down() -> None:
     weight_BG = torch.tensor([[0.0, 1.0, 0.0, 3.0, 0.0]], dtype=torch.float64)
     expected = {0.0: (1, 0.0), 0.125: (1, 0.5), 0.25: (3, 0.0), 0.625: (3, 0.5), JUST_BELOW_1: (3, 1.0)}
     for uniform, (index, rest) in expected.items():
-        found = invert_cumulative(weight_BG, torch.tensor([uniform], dtype=torch.float64))
-        assert int(found[0]) == index
-        assert float(found[1]) == pytest.approx(rest)
+        drawn_B, rest_B = invert_cumulative(weight_BG, torch.tensor([uniform], dtype=torch.float64))
+        assert int(drawn_B) == index
+        assert float(rest_B) == pytest.approx(rest)
 
 
 def test_a_share_of_exactly_one_is_the_last_entry_with_weight() -> None:
@@ -40,9 +41,9 @@ def test_greedy_takes_the_best_column_not_the_heaviest_group() -> None:
     score_N = torch.full((2 * GROUP_COLUMNS, 1), 0.9)
     score_N[:GROUP_COLUMNS] = -5.0
     score_N[7] = 1.0
-    shelf = Shelf(score_N, torch.tensor([1]))
+    matrix = ItemMatrix(score_N, torch.tensor([1]))
     nothing = torch.zeros(1, 0, dtype=torch.int64)
-    column_B, _ = choose(torch.ones(1, 1), shelf, nothing, torch.zeros(1, dtype=torch.float64), Choosing(greedy=True))
+    column_B, *_ = choose(torch.ones(1, 1), matrix, nothing, torch.zeros(1, dtype=torch.float64), Sampling(greedy=True))
     assert int(column_B) == 7
 
 
@@ -60,10 +61,10 @@ def test_an_entry_without_weight_is_never_chosen(weights: list[float], uniform: 
     assert 0 <= float(rest_B) <= 1
 
 
-def ramp(num_columns: int, num_padding: int = 1) -> Shelf:
+def ramp(num_columns: int, num_padding: int = 1) -> ItemMatrix:
     """Scores that grow with the column: the closed columns are the likeliest at either end."""
     vector_ND = torch.linspace(-2, 2, num_columns)[:, None]
-    return Shelf(vector_ND, torch.tensor([num_padding]))
+    return ItemMatrix(vector_ND, torch.tensor([num_padding]))
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.3, JUST_BELOW_1])
@@ -73,11 +74,11 @@ def ramp(num_columns: int, num_padding: int = 1) -> Shelf:
 def test_padding_and_taken_columns_are_never_chosen(
     uniform: float, slope: float, num_columns: int, epsilon: float
 ) -> None:
-    shelf, taken_BX = ramp(num_columns, 2), torch.tensor([[2, num_columns - 1, num_columns - 2]])
+    matrix, taken_BX = ramp(num_columns, 2), torch.tensor([[2, num_columns - 1, num_columns - 2]])
     uniform_B = torch.tensor([uniform], dtype=torch.float64)
     for greedy in (False, True):
-        how = Choosing(greedy=greedy, epsilon=epsilon)
-        column_B, log_prob_B = choose(torch.tensor([[slope]]), shelf, taken_BX, uniform_B, how)
+        sampling = Sampling(greedy=greedy, epsilon=epsilon)
+        column_B, log_prob_B, _ = choose(torch.tensor([[slope]]), matrix, taken_BX, uniform_B, sampling)
         assert 3 <= int(column_B) <= num_columns - 3
         assert torch.isfinite(log_prob_B).all()
 
@@ -85,9 +86,9 @@ def test_padding_and_taken_columns_are_never_chosen(
 def test_greedy_looks_at_all_blocks() -> None:
     score_N = torch.zeros(3 * GROUP_COLUMNS, 1)
     score_N[2 * GROUP_COLUMNS + 9] = 1.0
-    shelf = Shelf(score_N, torch.tensor([1]), block_scores=1)
+    matrix = ItemMatrix(score_N, torch.tensor([1]), block_scores=1)
     nothing = torch.zeros(1, 0, dtype=torch.int64)
-    column_B, _ = choose(torch.ones(1, 1), shelf, nothing, torch.zeros(1, dtype=torch.float64), Choosing(greedy=True))
+    column_B, *_ = choose(torch.ones(1, 1), matrix, nothing, torch.zeros(1, dtype=torch.float64), Sampling(greedy=True))
     assert int(column_B) == 2 * GROUP_COLUMNS + 9
 
 
@@ -95,12 +96,12 @@ def test_greedy_looks_at_all_blocks() -> None:
 def test_requests_have_temperatures_of_their_own(dtype: torch.dtype | None) -> None:
     """Scores 0 and 2: the second is drawn with probability 1 / (1 + exp(-2 / T))."""
     count = 10_000
-    shelf = Shelf(torch.tensor([[0.0], [0.0], [2.0]]), torch.tensor([1]), dtype=dtype)
+    matrix = ItemMatrix(torch.tensor([[0.0], [0.0], [2.0]]), torch.tensor([1]), dtype=dtype)
     uniform_B = ((torch.arange(count, dtype=torch.float64) + 0.5) / count).repeat(2)
-    temperature_B1 = torch.tensor([0.5, 4.0]).repeat_interleave(count)[:, None]
+    temperature_B = torch.tensor([0.5, 4.0]).repeat_interleave(count)
     nothing = torch.zeros(2 * count, 0, dtype=torch.int64)
-    column_B, log_prob_B = choose(
-        torch.ones(2 * count, 1), shelf, nothing, uniform_B, Choosing(temperature=temperature_B1)
+    column_B, log_prob_B, _ = choose(
+        torch.ones(2 * count, 1), matrix, nothing, uniform_B, Sampling(temperature=temperature_B)
     )
     share_2 = (column_B == 2).view(2, count).double().mean(dim=1)
     torch.testing.assert_close(share_2, torch.tensor([4.0, 0.5], dtype=torch.float64).sigmoid(), atol=2e-4, rtol=0)
@@ -110,19 +111,21 @@ def test_requests_have_temperatures_of_their_own(dtype: torch.dtype | None) -> N
 @pytest.mark.parametrize("size", [1.0, 100.0])  # scores a few apart, and hundreds apart
 def test_a_grid_of_uniform_numbers_gives_the_softmax(size: float) -> None:
     num_columns, count = 600, 200_000
-    shelf = Shelf(size * torch.randn(num_columns, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([1]))
+    matrix = ItemMatrix(
+        size * torch.randn(num_columns, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([1])
+    )
     query_D = torch.randn(4, generator=torch.Generator().manual_seed(1))
     taken = [5, 300]
     uniform_B = (torch.arange(count, dtype=torch.float64) + 0.5) / count
     for temperature in (1.0, 0.5):
-        column_B, log_prob_B = choose(
+        column_B, log_prob_B, _ = choose(
             query_D.expand(count, -1),
-            shelf,
+            matrix,
             torch.tensor(taken).expand(count, -1),
             uniform_B,
-            Choosing(temperature=temperature),
+            Sampling(temperature=temperature),
         )
-        score_N = shelf.vector_ND @ query_D
+        score_N = matrix.vector_ND @ query_D
         score_N[[0, *taken]] = -torch.inf
         share_N = torch.bincount(column_B, minlength=num_columns) / count
         torch.testing.assert_close(share_N, (score_N / temperature).softmax(dim=0), atol=2 / count, rtol=1e-4)
@@ -132,10 +135,12 @@ def test_a_grid_of_uniform_numbers_gives_the_softmax(size: float) -> None:
 
 def test_exploration_is_uniform_over_what_is_left_and_as_frequent_as_epsilon_says() -> None:
     count, num_columns = 100_000, 12
-    shelf = Shelf(torch.linspace(0, 50, num_columns)[:, None], torch.tensor([2]))  # the last column has all weight
+    matrix = ItemMatrix(
+        torch.linspace(0, 50, num_columns)[:, None], torch.tensor([2])
+    )  # the last column has all weight
     taken_BX = torch.tensor([[7, 3]]).expand(count, -1)
     uniform_B = (torch.arange(count, dtype=torch.float64) + 0.5) / count
-    column_B, _ = choose(torch.ones(count, 1), shelf, taken_BX, uniform_B, Choosing(epsilon=0.4))
+    column_B, *_ = choose(torch.ones(count, 1), matrix, taken_BX, uniform_B, Sampling(epsilon=0.4))
     share = torch.bincount(column_B, minlength=num_columns) / count
     left = [2, 4, 5, 6, 8, 9, 10, 11]
     expected = torch.zeros(num_columns)
@@ -147,13 +152,13 @@ def test_exploration_is_uniform_over_what_is_left_and_as_frequent_as_epsilon_say
 
 def test_the_same_number_means_the_same_column_whoever_else_asks() -> None:
     generator = torch.Generator().manual_seed(0)
-    shelf = Shelf(torch.randn(700, 4, generator=generator), torch.tensor([1]))
+    matrix = ItemMatrix(torch.randn(700, 4, generator=generator), torch.tensor([1]))
     query_BD = torch.randn(9, 4, generator=generator)
     uniform_B = torch.rand(9, generator=generator, dtype=torch.float64)
     taken_BX = torch.randint(1, 700, (9, 1), generator=generator)
-    together, _ = choose(query_BD, shelf, taken_BX, uniform_B, Choosing())
+    together, *_ = choose(query_BD, matrix, taken_BX, uniform_B, Sampling())
     alone = [
-        choose(query_BD[i : i + 1], shelf, taken_BX[i : i + 1], uniform_B[i : i + 1], Choosing())[0] for i in range(9)
+        choose(query_BD[i : i + 1], matrix, taken_BX[i : i + 1], uniform_B[i : i + 1], Sampling())[0] for i in range(9)
     ]
     assert together.tolist() == torch.cat(alone).tolist()
 
@@ -161,10 +166,10 @@ def test_the_same_number_means_the_same_column_whoever_else_asks() -> None:
 @pytest.mark.parametrize("block_scores", [1, 2**30])
 def test_top_columns_are_the_best_in_order(block_scores: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    shelf = Shelf(torch.randn(900, 4, generator=generator), torch.tensor([1]), block_scores=block_scores)
+    matrix = ItemMatrix(torch.randn(900, 4, generator=generator), torch.tensor([1]), block_scores=block_scores)
     query_BD = torch.randn(5, 4, generator=generator)
-    taken_BX = (query_BD @ shelf.vector_ND.T).topk(2, dim=1).indices
-    score_BN = query_BD @ shelf.vector_ND.T
+    taken_BX = (query_BD @ matrix.vector_ND.T).topk(2, dim=1).indices
+    score_BN = query_BD @ matrix.vector_ND.T
     score_BN[:, 0] = -torch.inf
     score_BN.scatter_(1, taken_BX, -torch.inf)
-    assert top_columns(query_BD, shelf, taken_BX, 20).tolist() == score_BN.topk(20, dim=1).indices.tolist()
+    assert top_columns(query_BD, matrix, taken_BX, 20).tolist() == score_BN.topk(20, dim=1).indices.tolist()

@@ -4,30 +4,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from gfn4rec.nn.scoring import GROUP_COLUMNS, Shelf, step_log_probs
+from gfn4rec.nn.scoring import GROUP_COLUMNS, ItemMatrix, step_log_probs
 
 B, K, D = 3, 4, 5
 
 
-def make_shelf(num_rows: int, own_lists: bool, block_scores: int, dtype: torch.dtype = torch.float64) -> Shelf:
+def make_shelf(num_rows: int, own_lists: bool, block_scores: int, dtype: torch.dtype = torch.float64) -> ItemMatrix:
     generator = torch.Generator().manual_seed(0)
     vector_ND = torch.randn(num_rows, D, generator=generator, dtype=dtype)
     if not own_lists:
-        return Shelf(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=block_scores)
+        return ItemMatrix(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=block_scores)
     row_BC = torch.stack([torch.randperm(num_rows, generator=generator)[: num_rows // 2] for _ in range(B)])
-    return Shelf(vector_ND, torch.tensor([0, 2, 5]), row_BC, block_scores=block_scores)
+    return ItemMatrix(vector_ND, torch.tensor([0, 2, 5]), row_BC, block_scores=block_scores)
 
 
 def make_queries(dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(B, K, D, generator=torch.Generator().manual_seed(1), dtype=dtype)
 
 
-def plain_log_probs(query_BKD: Tensor, shelf: Shelf, column_BK: Tensor, distinct: bool = True) -> Tensor:
+def plain_log_probs(query_BKD: Tensor, matrix: ItemMatrix, column_BK: Tensor, distinct: bool = True) -> Tensor:
     """The whole matrix, row by row, as one would write it down."""
     rows = []
     for b in range(B):
-        vector_CD = shelf.vector_ND if shelf.row_BC is None else shelf.vector_ND[shelf.row_BC[b]]
-        num_padding = int(shelf.num_padding_B[b if len(shelf.num_padding_B) > 1 else 0])
+        vector_CD = matrix.vector_ND if matrix.row_BC is None else matrix.vector_ND[matrix.row_BC[b]]
+        num_padding = int(matrix.num_padding_B[b if len(matrix.num_padding_B) > 1 else 0])
         for k in range(K):
             closed = set(range(num_padding)) | (set(column_BK[b, :k].tolist()) if distinct else set())
             open_columns = [c for c in range(len(vector_CD)) if c not in closed]
@@ -43,15 +43,15 @@ COLUMNS = torch.tensor([[7, 300, 8, 255], [256, 6, 9, 10], [299, 5, 511, 20]])
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("block_scores", [1, 2**30])
 def test_log_probs_and_gradients_equal_the_plain_softmax(own_lists: bool, distinct: bool, block_scores: int) -> None:
-    shelf = make_shelf(1100, own_lists, block_scores)
+    matrix = make_shelf(1100, own_lists, block_scores)
     query_BKD = make_queries().requires_grad_()
-    shelf.vector_ND.requires_grad_()
+    matrix.vector_ND.requires_grad_()
     weight_BK = torch.rand(B, K, dtype=torch.float64)
 
-    ours_BK = step_log_probs(query_BKD, shelf, COLUMNS, distinct)
-    ours = torch.autograd.grad((ours_BK * weight_BK).sum(), [query_BKD, shelf.vector_ND])
-    plain_BK = plain_log_probs(query_BKD, shelf, COLUMNS, distinct)
-    plain = torch.autograd.grad((plain_BK * weight_BK).sum(), [query_BKD, shelf.vector_ND])
+    ours_BK = step_log_probs(query_BKD, matrix, COLUMNS, distinct)
+    ours = torch.autograd.grad((ours_BK * weight_BK).sum(), [query_BKD, matrix.vector_ND])
+    plain_BK = plain_log_probs(query_BKD, matrix, COLUMNS, distinct)
+    plain = torch.autograd.grad((plain_BK * weight_BK).sum(), [query_BKD, matrix.vector_ND])
 
     torch.testing.assert_close(ours_BK, plain_BK, atol=1e-10, rtol=0)
     for our_gradient, plain_gradient in zip(ours, plain, strict=True):
@@ -62,11 +62,11 @@ def test_log_probs_and_gradients_equal_the_plain_softmax(own_lists: bool, distin
 def test_chunked_and_unchunked_agree_in_single_precision(own_lists: bool) -> None:
     results = []
     for block_scores in (1, 2**30):
-        shelf = make_shelf(1100, own_lists, block_scores, torch.float32)
+        matrix = make_shelf(1100, own_lists, block_scores, torch.float32)
         query_BKD = make_queries(torch.float32).requires_grad_()
-        shelf.vector_ND.requires_grad_()
-        log_prob_BK = step_log_probs(query_BKD, shelf, COLUMNS)
-        gradients = torch.autograd.grad(log_prob_BK.sum(), [query_BKD, shelf.vector_ND])
+        matrix.vector_ND.requires_grad_()
+        log_prob_BK = step_log_probs(query_BKD, matrix, COLUMNS)
+        gradients = torch.autograd.grad(log_prob_BK.sum(), [query_BKD, matrix.vector_ND])
         results.append((log_prob_BK, *gradients))
     for chunked, whole in zip(*results, strict=True):
         torch.testing.assert_close(chunked, whole, atol=1e-5, rtol=1e-5)
@@ -74,24 +74,26 @@ def test_chunked_and_unchunked_agree_in_single_precision(own_lists: bool) -> Non
 
 @pytest.mark.parametrize("own_lists", [False, True])
 def test_gradcheck(own_lists: bool) -> None:
-    shelf = make_shelf(2 * GROUP_COLUMNS + 20, own_lists, block_scores=1)
+    matrix = make_shelf(2 * GROUP_COLUMNS + 20, own_lists, block_scores=1)
     column_BK = torch.tensor([[7, 200, 8, 12], [20, 6, 9, 10], [255, 5, 11, 20]])
 
     def log_probs(query_BKD: Tensor, vector_ND: Tensor) -> Tensor:
-        return step_log_probs(query_BKD, Shelf(vector_ND, shelf.num_padding_B, shelf.row_BC, block_scores=1), column_BK)
+        return step_log_probs(
+            query_BKD, ItemMatrix(vector_ND, matrix.num_padding_B, matrix.row_BC, block_scores=1), column_BK
+        )
 
     assert torch.autograd.gradcheck(
-        log_probs, (make_queries().requires_grad_(), shelf.vector_ND.requires_grad_()), fast_mode=True
+        log_probs, (make_queries().requires_grad_(), matrix.vector_ND.requires_grad_()), fast_mode=True
     )
 
 
 def test_a_query_in_any_memory_layout_has_its_gradient() -> None:
-    shelf = make_shelf(600, own_lists=False, block_scores=1)
+    matrix = make_shelf(600, own_lists=False, block_scores=1)
     base = make_queries().transpose(0, 1).contiguous()
     results = []
     for query_KBD in (base, base.transpose(0, 1).contiguous().transpose(0, 1)):
         leaf = query_KBD.clone(memory_format=torch.preserve_format).requires_grad_()
-        (gradient,) = torch.autograd.grad(step_log_probs(leaf.transpose(0, 1), shelf, COLUMNS).sum(), [leaf])
+        (gradient,) = torch.autograd.grad(step_log_probs(leaf.transpose(0, 1), matrix, COLUMNS).sum(), [leaf])
         results.append(gradient)
     torch.testing.assert_close(*results)
     assert float(results[0].abs().sum()) > 1
@@ -100,9 +102,9 @@ def test_a_query_in_any_memory_layout_has_its_gradient() -> None:
 def test_a_block_of_nothing_but_padding_is_harmless() -> None:
     vector_ND = torch.randn(600, D, requires_grad=True)
     row_BC = torch.arange(600).expand(B, -1)
-    shelf = Shelf(vector_ND, torch.full((B,), 300), row_BC, block_scores=1)
+    matrix = ItemMatrix(vector_ND, torch.full((B,), 300), row_BC, block_scores=1)
     column_BK = torch.tensor([[300, 310, 400, 599]] * B)
-    log_prob_BK = step_log_probs(make_queries(torch.float32), shelf, column_BK)
+    log_prob_BK = step_log_probs(make_queries(torch.float32), matrix, column_BK)
     (gradient,) = torch.autograd.grad(log_prob_BK.sum(), [vector_ND])
     assert torch.isfinite(log_prob_BK).all()
     assert torch.isfinite(gradient).all()
@@ -111,18 +113,18 @@ def test_a_block_of_nothing_but_padding_is_harmless() -> None:
 
 def test_bfloat16_rounds_a_single_score_like_a_block_of_them() -> None:
     generator = torch.Generator().manual_seed(2)
-    shelf = Shelf(torch.randn(50, 32, generator=generator), torch.tensor([0]), dtype=torch.bfloat16)
+    matrix = ItemMatrix(torch.randn(50, 32, generator=generator), torch.tensor([0]), dtype=torch.bfloat16)
     query_BTD = torch.randn(3, 1, 32, generator=generator)
-    block_BTc = shelf.scores(query_BTD, 0, 50, torch.empty(150))
-    single = [shelf.score_at(query_BTD, torch.full((3, 1), column)) for column in range(50)]
+    block_BTc = matrix.scores(query_BTD, 0, 50, torch.empty(150))
+    single = [matrix.score_at(query_BTD, torch.full((3, 1), column)) for column in range(50)]
     torch.testing.assert_close(torch.cat(single, dim=1), block_BTc[:, 0], atol=0, rtol=2**-7)
     assert torch.equal(torch.cat(single, dim=1).bfloat16().float(), torch.cat(single, dim=1))
 
 
 def test_scores_far_apart_give_finite_values_and_gradients() -> None:
-    shelf = make_shelf(600, own_lists=False, block_scores=1, dtype=torch.float32)
+    matrix = make_shelf(600, own_lists=False, block_scores=1, dtype=torch.float32)
     query_BKD = (1e4 * make_queries(torch.float32)).requires_grad_()
-    log_prob_BK = step_log_probs(query_BKD, shelf, COLUMNS)
+    log_prob_BK = step_log_probs(query_BKD, matrix, COLUMNS)
     (gradient,) = torch.autograd.grad(log_prob_BK.sum(), [query_BKD])
     assert torch.isfinite(log_prob_BK).all()
     assert torch.isfinite(gradient).all()
@@ -138,8 +140,8 @@ def test_one_score_far_from_the_others_costs_no_precision(own_lists: bool, colum
     query_BKD = make_queries().abs()
     column_BK = torch.tensor([[column, 40, 50, 60], [40, column, 50, 60], [40, 50, 60, 70]])
     row_BC = torch.arange(600).expand(B, -1) if own_lists else None
-    double = Shelf(vector_ND, torch.ones(1, dtype=torch.int64), row_BC, block_scores=1)
-    single = Shelf(vector_ND.float(), torch.ones(1, dtype=torch.int64), row_BC, block_scores=1)
+    double = ItemMatrix(vector_ND, torch.ones(1, dtype=torch.int64), row_BC, block_scores=1)
+    single = ItemMatrix(vector_ND.float(), torch.ones(1, dtype=torch.int64), row_BC, block_scores=1)
     expected_BK = plain_log_probs(query_BKD, double, column_BK)
     torch.testing.assert_close(step_log_probs(query_BKD, double, column_BK), expected_BK)
     ours_BK = step_log_probs(query_BKD.float(), single, column_BK)
@@ -150,7 +152,7 @@ def test_blocks_hold_no_more_than_the_budget() -> None:
     """The largest tensor of a pass over a shared list is a block, not the whole matrix."""
     sizes = []
 
-    class Watched(Shelf):
+    class Watched(ItemMatrix):
         def scores(
             self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor, shift_BT: Tensor | None = None
         ) -> Tensor:
@@ -158,8 +160,8 @@ def test_blocks_hold_no_more_than_the_budget() -> None:
             return super().scores(query_BTD, start, stop, buffer, shift_BT)
 
     vector_ND = torch.randn(5000, D)
-    shelf = Watched(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=2 * GROUP_COLUMNS * B * K)
-    step_log_probs(make_queries(torch.float32), shelf, COLUMNS)
+    matrix = Watched(vector_ND, torch.ones(1, dtype=torch.int64), block_scores=2 * GROUP_COLUMNS * B * K)
+    step_log_probs(make_queries(torch.float32), matrix, COLUMNS)
     assert max(sizes) == 2 * GROUP_COLUMNS * B * K
     assert sum(sizes) == (GROUP_COLUMNS + 5000) * B * K  # a few columns show what shift the others need
     sizes.clear()
@@ -176,7 +178,7 @@ def test_bfloat16_moves_log_probabilities_by_little() -> None:
     vector_ND = torch.nn.functional.layer_norm(torch.randn(1000, 32, generator=generator), (32,))
     query_BKD = torch.nn.functional.layer_norm(torch.randn(B, K, 32, generator=generator), (32,))
     padding = torch.ones(1, dtype=torch.int64)
-    exact_BK = step_log_probs(query_BKD, Shelf(vector_ND, padding), COLUMNS)
-    rough_BK = step_log_probs(query_BKD, Shelf(vector_ND, padding, dtype=torch.bfloat16), COLUMNS)
+    exact_BK = step_log_probs(query_BKD, ItemMatrix(vector_ND, padding), COLUMNS)
+    rough_BK = step_log_probs(query_BKD, ItemMatrix(vector_ND, padding, dtype=torch.bfloat16), COLUMNS)
     most = float((exact_BK - rough_BK).abs().max())
     assert 1e-5 < most < 0.1

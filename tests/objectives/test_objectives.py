@@ -53,7 +53,7 @@ def test_sub_trajectory_balance_by_hand() -> None:
     torch.testing.assert_close(sub_trajectory_balance(flow)["stretch"], residual_P * weight_P.sqrt())
 
 
-def test_stretches_with_gains_by_hand() -> None:
+def test_sub_trajectories_with_gains_by_hand() -> None:
     flow = FlowBatch(log(6.0, 3.0, 9.0)[None], log(0.5, 0.25)[None], log(24.0), gain_BK=log(2.0, 4.0)[None])
     expected = torch.stack([log(0.5), log(0.5 * 0.0625), log(0.0625)], dim=1)
     torch.testing.assert_close(sub_trajectory_balance(flow)["stretch"], expected)

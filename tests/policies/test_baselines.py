@@ -17,6 +17,7 @@ from gfn4rec.policies.list_cvae import ListCVAE, gaussian_divergence
 from gfn4rec.policies.losses import reward_cross_entropy
 from gfn4rec.policies.prm import PRM
 from gfn4rec.policies.rerank_cf import RerankCF
+from gfn4rec.schema import Sampling
 from gfn4rec.training.config import resolve_settings
 from tests.small_catalogue import make_batch, make_catalogue, make_policy, make_requests
 
@@ -64,7 +65,7 @@ def test_cf_learns_from_shown_items_by_their_scaled_rewards(probability: str) ->
     assert float(policy.loss(batch, generator()).loss.detach()) == pytest.approx(float(by_hand), rel=1e-5)
     torch.testing.assert_close(policy.relevance(batch.request, batch.slate_BK), prob_BK)
     best_BK = score_BN[:, 1:].topk(3, dim=1).indices + 1
-    assert policy.recommend(batch.request, greedy=True).slate_BK.tolist() == best_BK.tolist()
+    assert policy.recommend(batch.request, sampling=Sampling(greedy=True)).slate_BK.tolist() == best_BK.tolist()
 
 
 def test_boltzmann_cf_samples_by_its_predictions() -> None:
@@ -195,9 +196,12 @@ def test_what_stands_beside_shown_items_when_prm_learns(others: str, monkeypatch
 
 
 def test_prm_learns_from_a_log_with_random_others_unless_told() -> None:
-    assert resolve_settings("online", "prm").policy_settings["others"] == "ranked"
-    assert resolve_settings("offline", "prm").policy_settings["others"] == "random"
-    assert resolve_settings("offline", "prm", changes={"others": "ranked"}).policy_settings["others"] == "ranked"
+    assert resolve_settings("online", "prm").policy_settings.model_dump()["others"] == "ranked"
+    assert resolve_settings("offline", "prm").policy_settings.model_dump()["others"] == "random"
+    assert (
+        resolve_settings("offline", "prm", changes={"others": "ranked"}).policy_settings.model_dump()["others"]
+        == "ranked"
+    )
 
 
 def test_random_others_on_lists_of_a_small_catalogue() -> None:
@@ -211,7 +215,7 @@ def test_prm_serves_the_list_in_the_rankers_order() -> None:
     places: list[torch.Tensor] = []
     policy.place.register_forward_hook(lambda _, inputs, __: places.append(inputs[0]))
     request = make_requests(policy.catalogue, 20)
-    policy.recommend(request, greedy=True)
+    policy.recommend(request, sampling=Sampling(greedy=True))
     state_BS, table_ND = policy.backbone.encode(request)
     score_BN = (policy.ranker.head.queries(state_BS) @ table_ND.T).detach()
     score_BN[:, 0] = -torch.inf
@@ -253,7 +257,7 @@ def test_prm_learns_and_ranks_by_a_softmax_over_its_list() -> None:
 def test_a_list_is_never_shorter_than_a_slate() -> None:
     for name in ("rerank-cf", "prm", "gfn-rerank"):
         policy = make_policy(name, make_catalogue(num_items=60), ranker={"list_length": 2})
-        slate_BK = policy.recommend(make_requests(policy.catalogue, 5), greedy=True).slate_BK
+        slate_BK = policy.recommend(make_requests(policy.catalogue, 5), sampling=Sampling(greedy=True)).slate_BK
         assert all(len(set(slate)) == 3 for slate in slate_BK.tolist())
         torch.testing.assert_close(
             policy.log_probs(make_requests(policy.catalogue, 5), slate_BK)[:, 2].detach(), torch.zeros(5)
@@ -287,10 +291,10 @@ def test_list_cvae_draws_a_latent_and_its_probabilities_depend_on_it() -> None:
     assert not torch.allclose(proposed, policy.relevance(request, proposal.slate_BK))  # which knows no latent
     given = policy.log_probs(request, proposal.slate_BK, latent_BZ=proposal.latent_BZ)
     assert not torch.allclose(given, policy.log_probs(request, proposal.slate_BK))
-    greedy = policy.recommend(request, greedy=True)
+    greedy = policy.recommend(request, sampling=Sampling(greedy=True))
     assert greedy.latent_BZ is not None
     assert greedy.latent_BZ.abs().max() == 0
-    cold, warm = (policy.recommend(request, generator(), temperature=t).latent_BZ for t in (0.5, 1.0))
+    cold, warm = (policy.recommend(request, generator(), Sampling(temperature=t)).latent_BZ for t in (0.5, 1.0))
     assert cold is not None
     assert warm is not None
     torch.testing.assert_close(2 * cold, warm)

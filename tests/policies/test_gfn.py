@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from gfn4rec.errors import UserError
+from gfn4rec.policies.base import Context
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.gfn import GFN4Rec
 from gfn4rec.policies.gfn_rerank import GFNRerank
+from gfn4rec.schema import Sampling
 from tests.small_catalogue import SMALL_ENCODER, make_batch, make_catalogue, make_policy, make_requests
 
 
@@ -18,9 +20,9 @@ def first_step_entropy(scale: float) -> float:
     catalogue = make_catalogue(num_users=50, num_items=1000, slate_size=6)
     policy = make_policy("gfn", catalogue, scale=scale, encoder={}, hidden_dims=(128,))
     with torch.no_grad():
-        plan = policy.plan(make_requests(catalogue, 64), Candidates.all_items(1000, torch.device("cpu")))
+        plan = policy.plan(Context(make_requests(catalogue, 64), Candidates.all_items(1000, torch.device("cpu"))))
         query_B1D = plan.queries(torch.zeros(64, 6, dtype=torch.int64), range(1))
-        log_prob_BN = plan.shelf.scores(query_B1D, 1, 1001, torch.empty(64 * 1000))[:, 0].log_softmax(dim=1)
+        log_prob_BN = plan.matrix.scores(query_B1D, 1, 1001, torch.empty(64 * 1000))[:, 0].log_softmax(dim=1)
     return float(-(log_prob_BN.exp() * log_prob_BN).sum(dim=1).mean()) / math.log(1000)
 
 
@@ -94,7 +96,7 @@ def punished(residual: torch.Tensor, penalty: str) -> float:
     ],
 )
 def test_the_loss_of_an_energy_by_hand(objective: str, penalty: str) -> None:
-    """Beta 5, slates of 3 of 6 items, probabilities relative to 1/6, 1/5, 1/4; stretches half as heavy per step."""
+    """Beta 5, slates of 3 of 6 items, probabilities relative to 1/6, 1/5, 1/4; decay 0.5."""
     settings = {"reward": "energy", "beta": 5.0, "relative": True, "decay": 0.5, "b_z": 3.0, "penalty": penalty}
     policy = make_policy("gfn", make_catalogue(), settings, objective=objective, unknown_user_share=0.0)
     assert isinstance(policy, GFN4Rec)
@@ -122,9 +124,9 @@ def test_the_loss_of_an_energy_by_hand(objective: str, penalty: str) -> None:
         if objective == "tb":
             expected = punished(math.log(3) + f_BT[:, 0] + log_pf_BK.sum(dim=1) - 5 * batch.reward_B, penalty)
         elif objective in ("subtb", "fl-subtb"):
-            stretches = [(i, j) for i in range(3) for j in range(i + 1, 4)]
-            weights = [0.5 ** (j - i) for i, j in stretches]
-            squares = [float(step_BK[:, i:j].sum(dim=1).square().mean()) for i, j in stretches]
+            spans = [(i, j) for i in range(3) for j in range(i + 1, 4)]
+            weights = [0.5 ** (j - i) for i, j in spans]
+            squares = [float(step_BK[:, i:j].sum(dim=1).square().mean()) for i, j in spans]
             expected = sum(w * x for w, x in zip(weights, squares, strict=True)) / sum(weights)
         else:
             expected += punished(step_BK, penalty)
@@ -186,9 +188,9 @@ def test_an_item_that_is_not_there_is_told(name: str) -> None:
     policy = make_policy(name, make_catalogue())
     batch = make_batch(policy.catalogue, 2)
     batch.slate_BK[1, 2] = 99
-    with pytest.raises(UserError, match="item 99 of slate 1 is not in the catalogue; ids run from 1 to 6"):
+    with pytest.raises(UserError, match="slate 1 shows item 99, which is not in the catalogue; ids run from 1 to 6"):
         policy.score(batch.request, batch.slate_BK)
-    with pytest.raises(UserError, match="item 99 of slate 1 is not in the catalogue; ids run from 1 to 6"):
+    with pytest.raises(UserError, match="slate 1 shows item 99, which is not in the catalogue; ids run from 1 to 6"):
         policy.loss(batch, torch.Generator().manual_seed(0))
 
 
@@ -196,8 +198,8 @@ def test_an_item_that_is_not_there_is_told(name: str) -> None:
 def test_the_smallest_temperature_is_greedy_however_large_scores_are(scale: float) -> None:
     catalogue = make_catalogue(num_items=3000, slate_size=6)
     policy, request = make_policy("gfn", catalogue, scale=scale), make_requests(catalogue, 20)
-    cold = policy.recommend(request, torch.Generator().manual_seed(0), temperature=1e-6)
-    assert torch.equal(cold.slate_BK, policy.recommend(request, greedy=True).slate_BK)
+    cold = policy.recommend(request, torch.Generator().manual_seed(0), Sampling(temperature=1e-6))
+    assert torch.equal(cold.slate_BK, policy.recommend(request, sampling=Sampling(greedy=True)).slate_BK)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -216,17 +218,17 @@ def test_an_optimiser_of_any_kind_renews_the_item_table(fused: bool) -> None:
 def test_assigned_weights_renew_the_item_table() -> None:
     first, second = (make_policy("gfn", make_catalogue()) for _ in range(2))
     request = make_requests(first.catalogue, 6)
-    before = first.recommend(request, greedy=True).log_prob_BK
+    before = first.recommend(request, sampling=Sampling(greedy=True)).log_prob_BK
     moved = {name: weight + 0.1 for name, weight in second.state_dict().items()}
     first.load_state_dict(moved, assign=True)
-    assert not torch.allclose(first.recommend(request, greedy=True).log_prob_BK, before)
+    assert not torch.allclose(first.recommend(request, sampling=Sampling(greedy=True)).log_prob_BK, before)
 
 
 def test_what_is_encoded_without_gradients_can_be_built_upon() -> None:
     policy = make_policy("gfn", make_catalogue())
     assert isinstance(policy, GFN4Rec)
     request = make_requests(policy.catalogue, 6)
-    policy.recommend(request, greedy=True)
+    policy.recommend(request, sampling=Sampling(greedy=True))
     with torch.no_grad():
         _, table_ND = policy.backbone.encode(request)
     head = torch.nn.Linear(table_ND.shape[1], 1)
@@ -261,10 +263,10 @@ def test_items_are_encoded_once_per_change_of_the_weights(monkeypatch: pytest.Mo
     policy.loss(make_batch(policy.catalogue, 4), generator).loss.backward()
     optimizer.step()
     assert len(calls) == 2
-    before = policy.recommend(request, greedy=True).log_prob_BK
+    before = policy.recommend(request, sampling=Sampling(greedy=True)).log_prob_BK
     assert len(calls) == 3
     policy.load_state_dict({name: weight.clone().add_(0.1) for name, weight in policy.state_dict().items()})
-    assert not torch.equal(policy.recommend(request, greedy=True).log_prob_BK, before)
+    assert not torch.equal(policy.recommend(request, sampling=Sampling(greedy=True)).log_prob_BK, before)
     assert len(calls) == 4
 
 
@@ -272,7 +274,7 @@ def test_dropout_is_off_when_nothing_is_learned() -> None:
     policy = make_policy("gfn", make_catalogue(), encoder={**SMALL_ENCODER, "dropout": 0.5})
     request = make_requests(policy.catalogue, 8)
     policy.train()
-    first, second = (policy.recommend(request, greedy=True).log_prob_BK for _ in range(2))
+    first, second = (policy.recommend(request, sampling=Sampling(greedy=True)).log_prob_BK for _ in range(2))
     assert torch.equal(first, second)
     assert policy.training
 
@@ -302,14 +304,17 @@ def test_the_scale_multiplies_the_scores() -> None:
         ({"b_r": 0.0}, "b_r: Input should be greater than 0"),
         ({"b_f": -0.1}, "b_f: Input should be greater than or equal to 0"),
         ({"b_z": 0.0}, "b_z: Input should be greater than 0"),
-        ({"objective": "bd"}, "objective: no such objective, choose from tb, db, subtb, "),
-        ({"objective": "fl-db"}, "objective fl-db needs reward = energy: a logarithm has no shares of items"),
+        ({"objective": "bd"}, "objective: no such objective; choose from tb, db, subtb, "),
+        (
+            {"objective": "fl-db"},
+            "objective fl-db needs reward = energy: a logarithm is not a sum over items",
+        ),
         ({"reward": "energy"}, "reward = energy needs relative = true, or b_f = 0"),
         (
             {"objective": "subtb", "penalty": "huber"},
-            "objective subtb weighs squares of its stretches; write penalty = square",
+            "objective subtb weights squared residuals; write penalty = square",
         ),
-        ({"penalty": "sqare"}, "penalty: no such penalty, did you mean 'square'?"),
+        ({"penalty": "sqare"}, "penalty: no such penalty; did you mean 'square'?"),
         ({"b_z": math.inf}, "b_z: Input should be a finite number"),
         ({"encoder": {"num_heads": 3}}, "num_heads 3 does not divide the width of a token"),
         ({"hiden_dims": [3]}, "unknown key 'hiden_dims'; did you mean 'hidden_dims'?"),
@@ -334,7 +339,7 @@ def test_the_reranker_shows_its_list_only_and_learns_in_two_stages() -> None:
     state_BS, table_ND = policy.backbone.encode(request)
     best_BC = (table_ND[1:] @ policy.ranker.head.queries(state_BS).T).T.topk(5, dim=1).indices + 1
     for _ in range(5):
-        slate_BK = policy.recommend(request, generator, epsilon=0.5).slate_BK
+        slate_BK = policy.recommend(request, generator, Sampling(epsilon=0.5)).slate_BK
         assert (slate_BK[:, :, None] == best_BC[:, None, :]).any(dim=2).all()
     batch = make_batch(policy.catalogue, 10)
     assert set(policy.loss(batch, generator, step=9).terms) == {"ranker"}

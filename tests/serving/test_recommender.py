@@ -1,26 +1,29 @@
 """Slates for people: whom and what a policy is asked for, and what is told of its slates."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from gfn4rec import api
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
-from gfn4rec.evaluation.protocol import Showing
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.schema import Proposal, Request
+from gfn4rec.schema import Proposal, Request, Sampling
 from gfn4rec.serving.recommender import Answer, Query, Recommender
+from gfn4rec.simulator.checkpoint import SimulatorFiles
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
-from gfn4rec.training.group import Group
+from gfn4rec.simulator.response_model import ResponseModelConfig
 from gfn4rec.training.offline import train_offline
-from gfn4rec.training.parts import new_manifest, new_policy
-from gfn4rec.training.run import Run
+from gfn4rec.training.opened_run import OpenedRun
+from gfn4rec.training.response_loop import ResponseTrainingConfig
 from tests.simulator.conftest import FixedUsers
-from tests.training.conftest import small_settings
+from tests.training.conftest import new_policy, small_settings
 
-GREEDY = Showing(greedy=True)
+GREEDY = Sampling(greedy=True)
 
 
 def recommender(data: SlateData, name: str = "random", environment: UserEnvironment | None = None) -> Recommender:
@@ -37,16 +40,16 @@ def shown(answer: Answer) -> list[tuple[str, ...]]:
     return [tuple(item.id for item in slate.items) for slate in answer.slates]
 
 
-def test_a_run_serves_what_it_has_learned(data: SlateData, data_folder: Path, tmp_path: Path) -> None:
+def test_a_run_serves_what_it_has_learned(data: SlateData, tmp_path: Path) -> None:
     settings = small_settings("gfn", "offline", {"learning_rate": 0.01})
-    run = Run.create(tmp_path / "run", new_manifest(settings, data, data_folder, None, 1))
+    run = OpenedRun.begin(settings, data, None, tmp_path / "run").run
     untrained, policy = new_policy(data, settings), new_policy(data, settings)
-    train_offline(run, policy, data, None, Group())
+    train_offline(run, policy, data)
     opened = Recommender.open(tmp_path / "run")
     queries = [Query(str(user)) for user in data.users["id"]]
-    slates = [answer.slates[0] for answer in opened.recommend(queries, showing=GREEDY)]
+    slates = [answer.slates[0] for answer in opened.recommend(queries, sampling=GREEDY)]
     request = opened.data.latest(torch.arange(1, data.num_users + 1))
-    expected, other = (each.recommend(request, greedy=True) for each in (policy, untrained))
+    expected, other = (each.recommend(request, sampling=Sampling(greedy=True)) for each in (policy, untrained))
     assert [tuple(item.id for item in slate.items) for slate in slates] == [
         ids(data, *row) for row in expected.slate_BK.tolist()
     ]
@@ -63,7 +66,7 @@ class Recording:
     def recommend(self, request: Request, *_: object, **__: object) -> Proposal:
         self.request = request
         slate_BK = torch.arange(1, 7).repeat(len(request.user_B), 1)
-        return Proposal(slate_BK, torch.zeros(slate_BK.shape))
+        return Proposal(slate_BK, torch.zeros(slate_BK.shape), torch.zeros(slate_BK.shape))
 
 
 def asked(data: SlateData, *queries: Query) -> Request:
@@ -97,7 +100,7 @@ def test_an_item_alone_got_the_first_response_and_an_empty_list_none(data: Slate
 
 def test_each_is_spared_what_they_have_seen(data: SlateData) -> None:
     queries = [Query(history=tuple((item, ()) for item in ids(data, *seen))) for seen in ((1, 2, 3, 9), (5,), ())]
-    answers = recommender(data).recommend(queries, showing=GREEDY, exclude_seen=True)
+    answers = recommender(data).recommend(queries, sampling=GREEDY, exclude_seen=True)
     expected = [(4, 5, 6, 7, 8, 10), (1, 2, 3, 4, 6, 7), (1, 2, 3, 4, 5, 6)]
     assert [shown(answer) for answer in answers] == [[ids(data, *numbers)] for numbers in expected]
 
@@ -106,26 +109,26 @@ def test_a_user_is_spared_what_the_log_and_the_history_have(data: SlateData) -> 
     user, met = str(data.users["id"][6]), set(data.items_of(7).tolist())
     (other, *_) = [number for number in range(1, data.num_items + 1) if number not in met]
     query = Query(user, tuple((item, ()) for item in ids(data, other)))
-    (answer,) = recommender(data).recommend([query], showing=GREEDY, exclude_seen=True)
+    (answer,) = recommender(data).recommend([query], sampling=GREEDY, exclude_seen=True)
     left = [number for number in range(1, data.num_items + 1) if number not in met and number != other]
     assert shown(answer) == [ids(data, *left[:6])]
 
 
 def test_no_slate_at_all_is_not_to_be_had(data: SlateData) -> None:
-    with pytest.raises(UserError, match="num_slates is 0; ask for one at least"):
+    with pytest.raises(UserError, match="num_slates is 0; ask for at least one"):
         list(recommender(data).recommend([Query()], num_slates=0))
 
 
 def test_each_is_shown_their_own_candidates(data: SlateData) -> None:
     queries = [Query(candidates=ids(data, *range(first, first + 8))) for first in (30, 20)] + [Query()]
-    answers = recommender(data).recommend(queries, num_slates=2, showing=GREEDY)
+    answers = recommender(data).recommend(queries, num_slates=2, sampling=GREEDY)
     expected = [ids(data, *range(first, first + 6)) for first in (30, 20, 1)]
     assert [shown(answer) for answer in answers] == [[slate] * 2 for slate in expected]
 
 
 def test_a_candidate_is_named_once(data: SlateData) -> None:
     query = Query(candidates=ids(data, 1, 2, 3, 4, 5, 6, 1))
-    with pytest.raises(UserError, match="candidates: an item is there more than once"):
+    with pytest.raises(UserError, match="candidates: an item is repeated"):
         list(recommender(data).recommend([query]))
 
 
@@ -148,7 +151,7 @@ def test_cold_slates_are_greedy_and_hot_ones_are_not(data: SlateData) -> None:
     query = Query(candidates=ids(data, *by_count.values()))
     most = tuple(by_count[count] for count in sorted(by_count, reverse=True)[:6])
     for temperature, is_greedy in ((1e-4, True), (100.0, False)):
-        (answer,) = popular.recommend([query], num_slates=20, showing=Showing(temperature=temperature))
+        (answer,) = popular.recommend([query], num_slates=20, sampling=Sampling(temperature=temperature))
         assert all((slate == ids(data, *most)) == is_greedy for slate in shown(answer))
 
 
@@ -165,7 +168,7 @@ def test_each_query_has_its_own_knob_and_the_rest_that_of_all(data: SlateData) -
     queries = [Query(greediness=0.0), Query(), Query(greediness=0.5), Query(greediness=1.0)]
 
     def are_greedy(greediness: float | None) -> list[list[bool]]:
-        answers = recommender(data).recommend(queries, 3, Showing(greediness=greediness))
+        answers = recommender(data).recommend(queries, 3, Sampling(greediness=greediness))
         return [[slate == lowest for slate in shown(answer)] for answer in answers]
 
     diverse, greedy = [False] * 3, [True] * 3
@@ -175,12 +178,88 @@ def test_each_query_has_its_own_knob_and_the_rest_that_of_all(data: SlateData) -
 
 def test_a_knob_of_its_own_beside_a_temperature_is_told_before_any_slate(data: SlateData) -> None:
     queries = [Query()] * 200 + [Query(greediness=0.5)]
-    for showing in (GREEDY, Showing(temperature=0.5)):
-        with pytest.raises(UserError, match="cannot be shown greedily or at a temperature, too"):
-            next(recommender(data).recommend(queries, showing=showing))
+    for sampling in (GREEDY, Sampling(temperature=0.5)):
+        with pytest.raises(UserError, match="greediness of a query replaces greedy and temperature"):
+            next(recommender(data).recommend(queries, sampling=sampling))
 
 
 @pytest.mark.parametrize("query", [Query(candidates=("1",)), Query(greediness=0.5)])
 def test_what_plays_no_part_in_a_score_is_refused(data: SlateData, query: Query) -> None:
-    with pytest.raises(UserError, match="play no part in a score"):
+    with pytest.raises(UserError, match="have no effect on a score"):
         recommender(data, "gfn").score(query, [ids(data, *range(1, data.slate_size + 1))])
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(torch.ones(2)), Sampling(greedy=torch.tensor([True, False])), Sampling(greediness=torch.zeros(2))],
+)
+def test_a_sampling_is_the_same_for_all_queries(data: SlateData, sampling: Sampling) -> None:
+    for query in (Query(), Query(greediness=0.5)):
+        with pytest.raises(UserError, match="give one value for all queries; a query may have a greediness of its own"):
+            next(recommender(data).recommend([query] * 2, sampling=sampling))
+
+
+def test_slates_are_new_at_each_call_unless_a_seed_is_given(data: SlateData) -> None:
+    """Two calls of one object, and two objects: the generator is not that of the process either."""
+    queries = [Query(), Query()]
+
+    def slates(seed: int | None, each: Recommender) -> list[list[tuple[str, ...]]]:
+        return [shown(answer) for answer in each.recommend(queries, num_slates=3, seed=seed)]
+
+    one, other = recommender(data), recommender(data)
+    torch.manual_seed(0)
+    first = slates(None, one)
+    torch.manual_seed(0)
+    assert slates(None, one) != first
+    torch.manual_seed(0)
+    assert slates(None, other) != first
+    assert slates(5, one) == slates(5, one) == slates(5, other)
+    assert slates(5, one) != slates(6, one)
+
+
+def test_greedy_slates_need_no_seed(data: SlateData) -> None:
+    answers = [[shown(answer) for answer in recommender(data).recommend([Query()], 2, GREEDY)] for _ in range(2)]
+    assert answers[0] == answers[1]
+
+
+@pytest.fixture
+def opened_simulators(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Remember every simulator that is opened."""
+    proper, opened = SimulatorFiles.open, list[Path]()
+
+    def watched(path: Path) -> SimulatorFiles:
+        opened.append(path)
+        return proper(path)
+
+    monkeypatch.setattr(SimulatorFiles, "open", watched)
+    return opened
+
+
+def test_the_simulator_is_opened_only_for_expected_rewards(
+    data_folder: Path, tmp_path: Path, opened_simulators: list[Path]
+) -> None:
+    simulator, notes = tmp_path / "sim", list[str]()
+    model = ResponseModelConfig(dim=8, embedding_dim=8, num_heads=2, feedforward_dim=16, state_dim=16)
+    api.train_simulator(data_folder, simulator, num_epochs=1, config=ResponseTrainingConfig(model=model))
+    api.train(small_settings("cf"), data_folder, simulator, tmp_path / "run")
+    opened_simulators.clear()
+
+    def rewards(**options: Any) -> list[float | None]:
+        opened = Recommender.open(tmp_path / "run", notify=notes.append, **options)
+        (answer,) = opened.recommend([Query()], num_slates=2, seed=0)
+        return [slate.expected_reward for slate in answer.slates]
+
+    assert rewards() == [None, None]
+    assert opened_simulators == []
+    expected = rewards(expected_rewards=True)
+    assert None not in expected
+    assert opened_simulators == [simulator]
+    assert rewards(simulator=simulator) == expected
+    assert opened_simulators == [simulator] * 2
+    shutil.rmtree(simulator)
+    assert rewards() == [None, None]
+    assert notes == []
+    assert rewards(expected_rewards=True) == [None, None]
+    assert notes == [
+        f"no expected rewards: {simulator}: the simulator of this run is not there; name its place with --simulator"
+    ]

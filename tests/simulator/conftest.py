@@ -1,4 +1,4 @@
-"""Simulated users whose probabilities are written down."""
+"""Simulated users with known probabilities."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from gfn4rec.schema import Request
 
 
 class FixedUsers:
-    """Somebody else's simulator, in five lines: item i is answered with probability i / N, whatever the user."""
+    """A simulator of somebody else's: item i gets each response with probability i / N, whoever the user is."""
 
     def __init__(self, data: SlateData) -> None:
         generator = torch.Generator().manual_seed(0)

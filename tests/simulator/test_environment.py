@@ -1,4 +1,4 @@
-"""The environment: known probabilities in, known rewards out."""
+"""The environment: known probabilities give known rewards."""
 
 import gymnasium
 import numpy as np
@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
-from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment, make_environment
+from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
+from gfn4rec.simulator.gym_environment import make_environment
 from gfn4rec.simulator.influence import slate_similarity
 from gfn4rec.simulator.protocol import UserModel
 from tests.simulator.conftest import FixedUsers
@@ -44,7 +45,7 @@ def test_somebody_elses_simulator_fits(data: SlateData, users: FixedUsers) -> No
 
 
 def test_influence_lowers_the_expected_reward_by_rho_times_similarity(data: SlateData, users: FixedUsers) -> None:
-    """Where nothing clips, by rho x similarity x the sum of the weights; and the share that clips is told."""
+    """Without clipping, by rho x similarity x the sum of the weights; and the share that is clipped is reported."""
     users.base_NR = users.base_NR * 0.4 + 0.3
     slate = slates(data, torch.Generator().manual_seed(1))
     plain, influenced = (
@@ -101,7 +102,7 @@ def test_histories_roll_forward_and_users_are_replaced_after_an_episode(data: Sl
     assert env.step(slates(data, generator)).final_request is None
 
 
-def test_fresh_users_come_from_the_whole_log(data: SlateData, users: FixedUsers) -> None:
+def test_new_users_come_from_the_whole_log(data: SlateData, users: FixedUsers) -> None:
     request = environment(data, users, EnvironmentConfig(num_users=5000, slate_size=3)).request
     count = torch.bincount(request.user_B, minlength=data.num_users + 1)[1:]
     share = torch.diff(data.first_row_U[1:]) / data.num_rows
@@ -109,23 +110,23 @@ def test_fresh_users_come_from_the_whole_log(data: SlateData, users: FixedUsers)
     assert (request.history_BH.gt(0).sum(dim=1) < 10).any()  # some are at the beginning of their log
 
 
-def test_one_seed_gives_one_story_whatever_runs_beside_it(data: SlateData, users: FixedUsers) -> None:
-    stories = []
+def test_one_seed_gives_one_sequence_whatever_runs_beside_it(data: SlateData, users: FixedUsers) -> None:
+    sequences = []
     for noise in (0, 7):
         env = environment(data, users, seed=5)
         generator = torch.Generator().manual_seed(9)
-        story = []
+        sequence = []
         for _ in range(50):
             torch.rand(noise)  # somebody else draws from the global generator
             feedback = env.step(slates(data, generator))
-            story += [feedback.response_BKR, feedback.next_request.history_BH, feedback.next_request.response_BHR]
-        stories.append(story)
-    assert all(torch.equal(first, second) for first, second in zip(*stories, strict=True))
+            sequence += [feedback.response_BKR, feedback.next_request.history_BH, feedback.next_request.response_BHR]
+        sequences.append(sequence)
+    assert all(torch.equal(first, second) for first, second in zip(*sequences, strict=True))
     env = environment(data, users, seed=6)
-    assert not torch.equal(env.step(slates(data, torch.Generator().manual_seed(9))).response_BKR, stories[0][0])
+    assert not torch.equal(env.step(slates(data, torch.Generator().manual_seed(9))).response_BKR, sequences[0][0])
 
 
-def test_its_state_can_be_saved_and_taken_up_again(data: SlateData, users: FixedUsers) -> None:
+def test_its_state_can_be_saved_and_restored(data: SlateData, users: FixedUsers) -> None:
     env = environment(data, users)
     generator = torch.Generator().manual_seed(0)
     env.step(slates(data, generator))
@@ -141,8 +142,8 @@ def test_its_state_can_be_saved_and_taken_up_again(data: SlateData, users: Fixed
     ("slate", "message"),
     [
         ([1, 2, 1], "slate 0 shows item 1 twice"),
-        ([1, 0, 2], "slate 0 shows padding at position 1"),
-        ([1, 2, 10_000], "slate 0 shows item 10000, which is not one of 1 to"),
+        ([1, 0, 2], r"slate 0 shows padding .item 0. at position 1"),
+        ([1, 2, 10_000], "slate 0 shows item 10000, which is not in the catalogue; ids run from 1 to"),
         ([1, 2, -4], "slate 0 shows item -4"),
         ([1, 2], r"slates of shape \(8, 2\), but \(8, 3\) is expected"),
     ],
@@ -158,7 +159,7 @@ def test_wrong_slates_are_refused(data: SlateData, users: FixedUsers, slate: lis
 def test_wrong_settings_are_refused(data: SlateData, users: FixedUsers) -> None:
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         EnvironmentConfig(rho=-0.1)
-    with pytest.raises(UserError, match="a slate of 500 distinct items needs as many items"):
+    with pytest.raises(UserError, match="slate_size 500: the data set has only \\d+ items"):
         environment(data, users, EnvironmentConfig(slate_size=500))
 
 

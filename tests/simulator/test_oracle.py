@@ -1,4 +1,4 @@
-"""The ruler, on a catalogue small enough to try every slate."""
+"""The oracle, on a catalogue small enough to try every slate."""
 
 import itertools
 
@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.evaluation.frontier import measure_frontier, plot_frontier
-from gfn4rec.evaluation.metrics import coverage, intra_list_diversity, reference_diversity
+from gfn4rec.evaluation.frontier import measure_frontier
+from gfn4rec.evaluation.plots import plot_frontier
+from gfn4rec.evaluation.slates import ShownSlates, coverage, ild, ild_reference
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.oracle import boltzmann_slates, greedy_slates, random_slates
 from tests.simulator.conftest import FixedUsers
@@ -101,13 +102,15 @@ def test_random_slates_are_uniform_and_distinct(data: SlateData, users: FixedUse
     assert (count[1:] - expected).abs().max() < 6 * expected**0.5
 
 
-def test_diversity_by_hand() -> None:
+def test_diversity_by_hand(data: SlateData, users: FixedUsers) -> None:
     embedding = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 0.5], [0.6, 0.8]])
     slate = torch.tensor([[1, 2, 3], [1, 2, 3]])
-    assert coverage(slate) == 3
+    env = UserEnvironment(data, users, EnvironmentConfig(num_users=2, slate_size=3))
+    shown = ShownSlates(slate, env.step(slate), embedding)
+    assert coverage(shown) == 3
     # Cosines: 0, 0.6, 0.8. Products: 0, 1.2, 0.4, and 4, 0.25, 1 with themselves.
-    assert intra_list_diversity(embedding, slate) == pytest.approx(1 - 2 * 1.4 / 6)
-    assert reference_diversity(embedding, slate) == pytest.approx(1 - (2 * 1.6 + 5.25) / 9)
+    assert ild(shown) == pytest.approx(1 - 2 * 1.4 / 6)
+    assert ild_reference(shown) == pytest.approx(1 - (2 * 1.6 + 5.25) / 9)
 
 
 def test_the_frontier_runs_from_random_to_greedy(data: SlateData, users: FixedUsers) -> None:

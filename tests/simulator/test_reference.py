@@ -1,4 +1,4 @@
-"""The published response model: its quirks on small weights, and its figures where weights and data are at hand."""
+"""The published response model: its quirks with small weights, and its AUC where weights and data are available."""
 
 import pickle
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def test_items_are_encoded_from_id_and_genres(data: SlateData, model: ReferenceM
 
 
 def test_responses_are_scrambled_as_published(data: SlateData, model: ReferenceModel) -> None:
-    """Sequences per behaviour are joined end to end and read as triples: a known quirk that must not be mended."""
+    """Sequences per behaviour are joined end to end and read as triples: a known quirk that must not be fixed."""
     request = data.requests(torch.tensor([60, 100]))
     seen = []
     hook = model.feedbackEncoder.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
@@ -89,7 +89,7 @@ def test_the_last_position_is_that_of_the_whole_transformer(model: ReferenceMode
 def test_padding_is_not_masked(data: SlateData, model: ReferenceModel) -> None:
     request = data.requests(torch.tensor([3]))
     changed = Request(request.user_B, request.history_BH, request.response_BHR.clone())
-    changed.response_BHR[0, 0] = 1.0  # what padding answers matters to this model
+    changed.response_BHR[0, 0] = 1.0  # the response at padding matters to this model
     assert not torch.allclose(model.encode(request), model.encode(changed))
 
 
@@ -114,18 +114,18 @@ def test_influence_includes_the_item_itself(data: SlateData, model: ReferenceMod
     torch.testing.assert_close(env.step(slate).similarity_BK, expected)
 
 
-@pytest.mark.parametrize("kind", ["folder", "safetensors", "state_dict", "checkpoint"])
+@pytest.mark.parametrize("form", ["folder", "safetensors", "state_dict", "checkpoint"])
 def test_weights_are_read_from_every_form_they_come_in(
-    data: SlateData, model: ReferenceModel, tmp_path: Path, kind: str
+    data: SlateData, model: ReferenceModel, tmp_path: Path, form: str
 ) -> None:
     weights = model.state_dict()
     path = tmp_path / "model.safetensors"
-    if kind in ("folder", "safetensors"):
+    if form in ("folder", "safetensors"):
         save_file(weights, path)
-        path = tmp_path if kind == "folder" else path
+        path = tmp_path if form == "folder" else path
     else:
         path = tmp_path / "model.checkpoint"
-        torch.save(weights if kind == "state_dict" else {"epoch": 3, "model_state_dict": weights}, path)
+        torch.save(weights if form == "state_dict" else {"epoch": 3, "model_state_dict": weights}, path)
     loaded = read_reference(path, data)
     assert loaded.config == SIZES
     request = data.requests(torch.tensor([60, 100]))
@@ -159,9 +159,9 @@ def test_weights_that_do_not_fit_are_refused(data: SlateData, model: ReferenceMo
     for change, message in (
         (
             {"iIDEmb.weight": torch.zeros(5, 4)},
-            "'iIDEmb.weight' has shape \\(5, 4\\), but the data set wants \\(21, 4\\)",
+            "'iIDEmb.weight' has shape \\(5, 4\\), but the data set needs \\(21, 4\\)",
         ),
-        ({"encNorm.bias": torch.full((8,), torch.nan)}, "'encNorm.bias' holds values that are not finite"),
+        ({"encNorm.bias": torch.full((8,), torch.nan)}, "'encNorm.bias' holds NaN or infinite values"),
         ({"extra": torch.zeros(1)}, "has an unknown tensor 'extra'"),
     ):
         save_file(weights | change, path)
@@ -171,7 +171,7 @@ def test_weights_that_do_not_fit_are_refused(data: SlateData, model: ReferenceMo
     with pytest.raises(UserError, match="lacks 'encNorm.weight'; it is not the published response model"):
         read_reference(path, data)
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(UserError, match="not a whole file of weights"):
+    with pytest.raises(UserError, match="not a complete file of weights"):
         read_reference(path, data)
     with pytest.raises(UserError, match="no such file"):
         read_reference(tmp_path / "nowhere.safetensors", data)
@@ -186,14 +186,14 @@ def test_an_imported_simulator_is_loaded_again(data: SlateData, model: Reference
     torch.testing.assert_close(loaded.encode(request), model.encode(request))
 
 
-def test_the_published_figures(real_data: Callable[[str], Path], tmp_path: Path) -> None:
-    """Validation AUC 0.8055, 0.7740, 0.7782, found independently on 28,060 rows."""
+def test_the_published_auc(real_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """Validation AUC 0.8055, 0.7740, 0.7782, measured independently on 28,060 rows."""
     weights = real_data("reference-simulator-ml1m")
     from gfn4rec.data.read import ReadOptions, read_data
 
     prepare(read_data("ml-1m", ReadOptions(raw=real_data("ml-1m"))), PrepareConfig(), tmp_path / "data", "ml-1m")
     manifest = import_reference(weights, SlateData.open(tmp_path / "data"), tmp_path / "sim", rho=0.2)
-    found = manifest.metrics["val"]
-    assert {metric.num_rows for metric in found.values()} == {28_060}
+    metrics = manifest.metrics["val"]
+    assert {metric.num_rows for metric in metrics.values()} == {28_060}
     for name, expected in (("click", 0.8055), ("like", 0.7740), ("star", 0.7782)):
-        assert found[name].auc == pytest.approx(expected, abs=0.001)
+        assert metrics[name].auc == pytest.approx(expected, abs=0.001)

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.policies import policy_class
+from gfn4rec.policies import build_policy, policy_class
+from gfn4rec.policies.backbone import BackboneConfig
+from gfn4rec.policies.base import Policy
+from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.simulator.environment import EnvironmentConfig
-from gfn4rec.training.config import Kind, RunSettings, resolve_settings
-from gfn4rec.training.parts import Users, new_manifest
+from gfn4rec.training.config import Mode, RunSettings, resolve_settings
+from gfn4rec.training.opened_run import OpenedRun, Users
 from gfn4rec.training.run import Run
 from tests.simulator.conftest import FixedUsers
 
@@ -37,13 +40,14 @@ QUICK = {
 TRIAL = {key: value for key, value in {**SMALL, **QUICK}.items() if key != "num_steps"}  # a search has its own
 
 
-def small_settings(policy: str, kind: Kind = "online", changes: Mapping[str, Any] | None = None) -> RunSettings:
+def small_settings(policy: str, mode: Mode = "online", changes: Mapping[str, Any] | None = None) -> RunSettings:
     """Settings of a run that takes a second."""
-    only_online = ("warmup_steps", "evaluation_batches") if kind == "offline" else ()
+    only_online = ("warmup_steps", "evaluation_batches") if mode == "offline" else ()
     quick = {key: value for key, value in QUICK.items() if key not in only_online}
-    small = {} if policy in ("popularity", "random") else SMALL
-    first = {"ranker.first_steps": 2} if policy_class(policy).learns_in_stages else {}
-    return resolve_settings(kind, policy, changes=quick | small | first | dict(changes or {}))
+    config = policy_class(policy).Config()
+    small = SMALL if isinstance(config, BackboneConfig) else {}
+    first = {"ranker.first_steps": 2} if config.idle_steps else {}
+    return resolve_settings(mode, policy, changes=quick | small | first | dict(changes or {}))
 
 
 @pytest.fixture
@@ -53,11 +57,16 @@ def users(data: SlateData) -> Users:
     return Users(data, FixedUsers(data), config)
 
 
+def new_policy(data: SlateData, settings: RunSettings) -> Policy:
+    """Return the untrained policy of a run."""
+    return build_policy(settings.policy, Catalogue.of(data), settings.policy_settings, settings.seed)
+
+
 @pytest.fixture
-def new_run(data: SlateData, data_folder: Path, tmp_path: Path) -> Callable[..., Run]:
+def new_run(data: SlateData, tmp_path: Path) -> Callable[..., Run]:
     """Begin a run."""
 
     def make(settings: RunSettings, name: str = "run") -> Run:
-        return Run.create(tmp_path / name, new_manifest(settings, data, data_folder, None, 1))
+        return OpenedRun.begin(settings, data, None, tmp_path / name).run
 
     return make

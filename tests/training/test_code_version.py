@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gfn4rec.experiments.job import CODE_VERSION
+from gfn4rec.experiments.jobs.job import CODE_VERSION
 from gfn4rec.policies import POLICIES, build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.training.group import Group
 from gfn4rec.training.online import train_online
-from gfn4rec.training.parts import Users
+from gfn4rec.training.opened_run import Users
 from gfn4rec.training.run import Run
 from tests.training.conftest import small_settings
 
@@ -28,7 +28,7 @@ KNOWN = {
 
 
 def test_every_policy_that_learns_is_known() -> None:
-    assert set(KNOWN[CODE_VERSION]) == {name for name, kind in POLICIES.items() if kind.is_learned}
+    assert set(KNOWN[CODE_VERSION]) == {name for name, policy in POLICIES.items() if policy.is_learned}
 
 
 @pytest.mark.parametrize("policy", list(KNOWN[CODE_VERSION]))

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from gfn4rec.training.group import Group
 from gfn4rec.training.learner import Learner, LearnerConfig
 from tests.small_catalogue import SMALL_ENCODER, make_batch, make_catalogue, make_policy
 
 
-def new_learner(num_steps: int = 100, **settings: object) -> Learner:
+def new_learner(num_steps: int | None = 100, **settings: object) -> Learner:
     policy = make_policy("gfn", make_catalogue(), unknown_user_share=0.0)
-    return Learner(policy, LearnerConfig.parse(settings, "test"), num_steps, 0, Group())
+    return Learner(policy, LearnerConfig.parse(settings, "test"), num_steps=num_steps)
 
 
 def test_the_cosine_falls_from_all_to_its_final_share() -> None:
@@ -26,6 +25,12 @@ def test_the_cosine_falls_from_all_to_its_final_share() -> None:
         rates.append(learner.learning_rate())
     assert rates == pytest.approx([0.2, 0.2 * (0.1 + 0.9 / 2), 0.02, 0.02])
     assert new_learner(learning_rate=0.2).learning_rate() == 0.2
+
+
+def test_without_a_number_of_steps_the_learning_rate_is_constant() -> None:
+    learner = new_learner(None, learning_rate=0.2, schedule="cosine")
+    for learner.step in (0, 50, 10_000):
+        assert learner.learning_rate() == 0.2
 
 
 def test_each_step_is_made_at_the_rate_of_the_schedule() -> None:
@@ -56,7 +61,7 @@ def test_each_step_drops_out_anew(dropout: float) -> None:
     """One batch and a rate too small to change a weight: only dropout tells one step from the next."""
     encoder = {**SMALL_ENCODER, "dropout": dropout}
     policy = make_policy("gfn", make_catalogue(), encoder=encoder, unknown_user_share=0.0)
-    learner = Learner(policy, LearnerConfig(learning_rate=1e-30), 100, 0, Group())
+    learner = Learner(policy, LearnerConfig(learning_rate=1e-30))
     batch = make_batch(policy.catalogue, 8)
     losses = [learner.learn(batch)["loss"] for _ in range(3)]
     assert len(set(losses)) == (3 if dropout else 1)
@@ -65,8 +70,9 @@ def test_each_step_drops_out_anew(dropout: float) -> None:
 def test_a_long_gradient_is_shortened() -> None:
     """The first step of Adam has the learning rate's size, whatever the gradient; its memory of it does not."""
     learner = new_learner(clip_norm=1e-3)
-    made = learner.learn(make_batch(learner.policy.catalogue, 8))
-    assert made["gradient_norm"] > 1e-3
+    norm = learner.learn(make_batch(learner.policy.catalogue, 8))["gradient_norm"]
+    assert isinstance(norm, float)
+    assert norm > 1e-3
     total = sum(float(state["exp_avg"].square().sum()) for state in learner._optimizer.state.values())
     assert math.sqrt(total) == pytest.approx(0.1 * 1e-3, rel=1e-3)  # 1 - beta_1 of the clipped gradient
 
@@ -74,7 +80,7 @@ def test_a_long_gradient_is_shortened() -> None:
 def test_learning_lowers_the_loss_and_counts_steps() -> None:
     learner = new_learner(learning_rate=1e-2)
     batch = make_batch(learner.policy.catalogue, 32)
-    losses = [learner.learn(batch)["loss"] for _ in range(60)]
+    losses: list[float] = [learner.learn(batch)["loss"] for _ in range(60)]  # type: ignore[misc]
     assert losses[-1] < losses[0] / 4
     assert learner.step == 60
 

@@ -16,17 +16,17 @@ from gfn4rec.schema import SlateBatch
 from gfn4rec.training import offline
 from gfn4rec.training.group import Group
 from gfn4rec.training.offline import train_offline
-from gfn4rec.training.parts import Users, new_policy
+from gfn4rec.training.opened_run import Users
 from gfn4rec.training.run import Run
-from tests.training.conftest import small_settings
+from tests.training.conftest import new_policy, small_settings
 from tests.training.test_online import untimed
 
 NewRun = Callable[..., Run]
-LEARNED = [name for name, kind in POLICIES.items() if kind.is_learned]
+LEARNED = [name for name, policy in POLICIES.items() if policy.is_learned]
 
 
-def train(run: Run, data: SlateData, users: Users | None = None, **more: Any) -> dict[str, Any] | None:
-    return train_offline(run, new_policy(data, run.manifest.settings), data, users, Group(), **more)
+def train(run: Run, data: SlateData, users: Users | None = None, **more: Any) -> Any:
+    return train_offline(run, new_policy(data, run.settings), data, users, **more)
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -34,12 +34,12 @@ def test_every_policy_learns_offline_and_is_measured(name: str, data: SlateData,
     run = new_run(small_settings(name, "offline", {"num_steps": 40, "evaluate_every": 10, "learning_rate": 5e-3}))
     results = train(run, data, users)
     assert results is not None
-    losses = [line["validation_loss"] for line in run.metrics() if "validation_loss" in line]
-    assert results["validation_loss"] == min(losses)
-    assert results["best_step"] == 10 * (1 + losses.index(min(losses)))
+    losses: list[Any] = [line["validation_loss"] for line in run.metrics() if "validation_loss" in line]
+    assert results.validation_loss == min(losses)
+    assert results.best_step == 10 * (1 + losses.index(min(losses)))
     assert min(losses[1:]) < losses[0]
-    assert set(results["test"]) == {"r_ndcg", "r_mrr", "r_ndcg_unsorted", "r_mrr_unsorted"}
-    assert results["greedy"]["coverage"] <= results["sampled"]["coverage"]
+    assert set(results.test) == {"r_ndcg", "r_mrr", "r_ndcg_unsorted", "r_mrr_unsorted"}
+    assert results.greedy["coverage"] <= results.sampled["coverage"]
 
 
 def test_it_stops_when_it_has_converged_and_keeps_the_best(
@@ -58,7 +58,7 @@ def test_it_stops_when_it_has_converged_and_keeps_the_best(
     monkeypatch.setattr(offline, "_validation_loss", look)
     results = train(run, data)
     assert results is not None
-    assert (results["step"], results["best_step"], results["validation_loss"]) == (10, 4, 3.0)
+    assert (results.step, results.best_step, results.validation_loss) == (10, 4, 3.0)
     checkpoint = run.load_checkpoint()
     assert checkpoint is not None
     assert all(torch.equal(best[name], checkpoint.tensors["policy"][name]) for name in best)

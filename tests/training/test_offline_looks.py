@@ -17,9 +17,9 @@ from gfn4rec.training import offline
 from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
 from gfn4rec.training.offline import train_offline
-from gfn4rec.training.parts import Users, new_policy
+from gfn4rec.training.opened_run import Users
 from gfn4rec.training.run import Checkpoint, Run
-from tests.training.conftest import small_settings
+from tests.training.conftest import new_policy, small_settings
 from tests.training.test_offline import train
 from tests.training.test_online import untimed
 
@@ -60,7 +60,7 @@ def test_an_interruption_after_the_best_look_forgets_neither_it_nor_its_weights(
     assert train(parts, data, report=interrupt) is None
     found = train(parts, data)
     assert found is not None
-    assert (found["step"], found["best_step"], found["validation_loss"]) == (10, 4, 3.0)
+    assert (found.step, found.best_step, found.validation_loss) == (10, 4, 3.0)
     assert untimed(found) == untimed(expected)
     for name, weight in checkpoint_of(whole).tensors["policy"].items():
         assert torch.equal(checkpoint_of(parts).tensors["policy"][name], weight), name
@@ -90,8 +90,8 @@ def test_the_final_figures_are_those_of_the_best_weights(
     for name in ("policy", "current"):  # after step 4, and after step 10
         policy.load_state_dict(checkpoint_of(run).tensors[name])
         figures[name] = evaluate_on_log(policy, data, batch_size=len(data.split("test")))
-    assert results["test"] == figures["policy"]
-    assert results["test"] != figures["current"]
+    assert results.test == figures["policy"]
+    assert results.test != figures["current"]
 
 
 def test_the_final_figures_come_from_users_before_the_test_slates(
@@ -110,7 +110,7 @@ def test_the_final_figures_come_from_users_before_the_test_slates(
     assert torch.equal(starts[0], data.first_rows(data.split("test")))
 
 
-def looks(run: Run) -> dict[int, float]:
+def looks(run: Run) -> dict[Any, Any]:
     """Validation losses by step."""
     return {line["step"]: line["validation_loss"] for line in run.metrics() if "validation_loss" in line}
 

@@ -19,8 +19,8 @@ def add(buffer: ReplayBuffer, numbers: list[int]) -> None:
     buffer.add(request, torch.arange(1, 4).expand(count, -1) + user_B[:, None], response_BKR)
 
 
-def new_buffer(capacity: int = 8) -> ReplayBuffer:
-    return ReplayBuffer(capacity, torch.tensor([1.0, -0.5]))
+def new_buffer(capacity: int = 8, window: int = 2) -> ReplayBuffer:
+    return ReplayBuffer(capacity, torch.tensor([1.0, -0.5]), window)
 
 
 def generator() -> torch.Generator:
@@ -49,7 +49,7 @@ def test_the_oldest_slates_are_overwritten_first() -> None:
 
 
 def test_the_newest_slates_are_found_where_the_buffer_begins_anew() -> None:
-    buffer = new_buffer(5)
+    buffer = new_buffer(5, window=3)
     add(buffer, [1, 2, 3])
     add(buffer, [4, 5, 6])  # 6 takes the place of 1
     users = buffer.sample(6, 0.5, generator()).request.user_B
@@ -57,7 +57,7 @@ def test_the_newest_slates_are_found_where_the_buffer_begins_anew() -> None:
 
 
 def test_a_buffer_can_be_filled_at_once() -> None:
-    buffer = new_buffer(3)
+    buffer = new_buffer(3, window=3)
     for numbers in ([1, 2, 3], [4, 5, 6]):
         add(buffer, numbers)
         assert len(buffer) == 3
@@ -65,13 +65,31 @@ def test_a_buffer_can_be_filled_at_once() -> None:
 
 
 def test_half_of_a_batch_is_new_and_each_new_slate_comes_once() -> None:
-    buffer = new_buffer(100)
+    buffer = new_buffer(100, window=20)
     add(buffer, list(range(50)))
     add(buffer, list(range(50, 70)))
     users = buffer.sample(40, 0.5, generator()).request.user_B
     assert sorted(users[:20].tolist()) == list(range(50, 70))
     others = torch.cat([buffer.sample(400, 0.0, torch.Generator().manual_seed(s)).request.user_B for s in range(20)])
     assert float((others < 50).float().mean()) == pytest.approx(5 / 7, abs=0.03)
+
+
+def test_slates_may_arrive_one_at_a_time() -> None:
+    """The newest ones are the latest rows, however many came at once."""
+    together, single = new_buffer(5, window=3), new_buffer(5, window=3)
+    for numbers in ([1, 2, 3], [4, 5, 6, 7]):
+        add(together, numbers)
+        for number in numbers:
+            add(single, [number])
+    one, other = (buffer.sample(8, 0.5, generator()) for buffer in (together, single))
+    assert torch.equal(one.request.user_B, other.request.user_B)
+    assert sorted(one.request.user_B[:3].tolist()) == [5, 6, 7]
+
+
+def test_fewer_slates_than_the_window_are_all_new() -> None:
+    buffer = new_buffer(10, window=6)
+    add(buffer, [1, 2])
+    assert sorted(buffer.sample(2, 1.0, generator()).request.user_B.tolist()) == [1, 2]
 
 
 def test_few_new_slates_are_repeated_evenly() -> None:

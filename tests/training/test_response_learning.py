@@ -1,4 +1,4 @@
-"""What one epoch of the response model's training does, and which of its epochs is kept."""
+"""One epoch of the response model's training, and which epoch is kept."""
 
 import math
 from pathlib import Path
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.errors import RunError
 from gfn4rec.schema import Request
 from gfn4rec.simulator.calibration import fit_scale_and_shift
 from gfn4rec.simulator.checkpoint import build_model, load_simulator
@@ -17,7 +18,7 @@ from gfn4rec.training.response_loop import (
     TRAIN,
     VAL,
     ResponseTrainingConfig,
-    all_windows,
+    TrainingLog,
     predict,
     split_rows,
     train_epoch,
@@ -33,29 +34,28 @@ CONFIG = ResponseTrainingConfig(
 
 
 def fresh_model(data: SlateData) -> ResponseModel:
-    model = build_model("response model", SMALL.model_dump(), data)
+    model = build_model(SMALL, data)
     assert isinstance(model, ResponseModel)
     return model
 
 
 def learn(model: ResponseModel, data: SlateData, config: ResponseTrainingConfig, epoch: int = 0) -> list[float]:
-    """An epoch; the loss, then the learning rate of each step."""
+    """Train for an epoch; return the loss, then the learning rate of each step."""
     optimizer = torch.optim.Adam(model.parameters())
     rates = list[float]()
     optimizer.register_step_pre_hook(lambda *_: rates.append(optimizer.param_groups[0]["lr"]))
-    is_train = split_rows(data, config) == TRAIN
-    loss = train_epoch(model, optimizer, data, all_windows(data, config), is_train, config, epoch, lambda *_: None)
+    loss = train_epoch(model, optimizer, TrainingLog.of(data, config), epoch, lambda *_: None)
     return [loss, *rates]
 
 
 def test_the_best_epoch_is_kept_and_calibrated_on_the_validation_rows(
     data: SlateData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second epoch learns; the others throw the weights about."""
+    """The second epoch learns; the others replace the weights by random ones."""
     learned: dict[str, Tensor] = {}
 
-    def thrown_about(model: ResponseModel, *rest: object) -> float:
-        if rest[5] == 1:
+    def randomised(model: ResponseModel, *rest: object) -> float:
+        if rest[2] == 1:
             loss = train_epoch(model, *rest)  # type: ignore[arg-type]
             learned.update({name: weight.clone() for name, weight in model.state_dict().items()})
             return loss
@@ -65,16 +65,17 @@ def test_the_best_epoch_is_kept_and_calibrated_on_the_validation_rows(
                 weight.copy_(0.01 * torch.randn(weight.shape, generator=generator))
         return 1.0
 
-    monkeypatch.setattr(response_training, "train_epoch", thrown_about)
+    monkeypatch.setattr(response_training, "train_epoch", randomised)
     long = CONFIG.model_copy(update={"learning_rate": 0.02, "batch_windows": 8})
     manifest = train_response_model(data, long, tmp_path / "simulator", rho=0.1)
-    assert [each["mean_auc"] for each in manifest.epochs].index(max(e["mean_auc"] for e in manifest.epochs)) == 1
+    scores = [epoch.mean_auc for epoch in manifest.epochs]
+    assert scores.index(max(scores)) == 1
     model, _ = load_simulator(tmp_path / "simulator", data)
     assert isinstance(model, ResponseModel)
     for name, weight in model.state_dict().items():
         assert name == "calibration_2R" or torch.equal(weight, learned[name]), name
-    found = predict(model, data, torch.nonzero(split_rows(data, long) == VAL).squeeze(1))
-    torch.testing.assert_close(model.calibration_2R, fit_scale_and_shift(found.logit_NR, found.label_NR))
+    predictions = predict(model, data, torch.nonzero(split_rows(data, long) == VAL).squeeze(1))
+    torch.testing.assert_close(model.calibration_2R, fit_scale_and_shift(predictions.logit_NR, predictions.label_NR))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -109,16 +110,30 @@ def test_the_learning_rate_falls_by_a_cosine_over_all_epochs(data: SlateData) ->
     assert response_loop._learning_rate(config, len(rates), len(rates)) == pytest.approx(5e-3 * 0.2)
 
 
+@pytest.mark.parametrize("problem", ["loss", "gradient norm"])
+def test_a_loss_or_gradient_that_is_not_finite_leaves_the_weights_untouched(data: SlateData, problem: str) -> None:
+    model = fresh_model(data)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    if problem == "loss":
+        hook = model.head.register_forward_hook(lambda _, __, output: output * math.nan)
+    else:
+        hook = model.head.weight.register_hook(lambda gradient: gradient * math.nan)
+    with pytest.raises(RunError, match=f"the {problem} is nan in epoch 1, step 1; lower learning_rate"):
+        learn(model, data, CONFIG)
+    hook.remove()
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+
+
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_the_loss_of_an_epoch_by_hand(data: SlateData, is_weighted: bool) -> None:
     """One step over all windows, predicted from full histories; rarer positives count as much as all negatives."""
     config = CONFIG.model_copy(update={"stride": 1, "batch_windows": 100_000, "class_weights": is_weighted})
     model = fresh_model(data)
     rows = torch.nonzero(split_rows(data, config) == TRAIN).squeeze(1)
-    found = predict(model, data, rows)
-    positive = (found.label_NR == 0).sum(dim=0) / (found.label_NR == 1).sum(dim=0) if is_weighted else torch.ones(1)
-    probability = torch.sigmoid(found.logit_NR.clone())
-    by_hand = -(positive * found.label_NR * probability.log() + (1 - found.label_NR) * (1 - probability).log())
+    predictions = predict(model, data, rows)
+    label, probability = predictions.label_NR, torch.sigmoid(predictions.logit_NR.clone())
+    positive = (label == 0).sum(dim=0) / (label == 1).sum(dim=0) if is_weighted else torch.ones(1)
+    by_hand = -(positive * label * probability.log() + (1 - label) * (1 - probability).log())
     loss, *rates = learn(model, data, config)
     assert len(rates) == 1
     assert loss == pytest.approx(float(by_hand.mean()), rel=1e-4)

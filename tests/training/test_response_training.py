@@ -1,5 +1,6 @@
 """Training the response model: windows, splits, learning, early stopping, resuming, and what is saved."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.synthetic import PRESETS, generate
 from gfn4rec.errors import RunError, UserError
-from gfn4rec.simulator.checkpoint import load_simulator, read_simulator_manifest
+from gfn4rec.simulator.checkpoint import Epoch, load_simulator, read_simulator_manifest
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
 from gfn4rec.simulator.truth import bayes_auc
 from gfn4rec.training import response_loop, response_training
@@ -21,9 +22,10 @@ from gfn4rec.training.response_loop import (
     VAL,
     Predictions,
     ResponseTrainingConfig,
-    all_windows,
+    TrainingLog,
     predict,
     split_rows,
+    window_logits,
 )
 from gfn4rec.training.response_training import train_response_model
 from gfn4rec.training.windows import cut_windows
@@ -47,9 +49,9 @@ def data(folder: Path) -> SlateData:
 def test_batches_of_held_out_rows_alone_are_passed_over(data: SlateData, tmp_path: Path) -> None:
     """Windows of one row or two at the end of a user's rows predict nothing that may be learned from."""
     single = CONFIG.model_copy(update={"batch_windows": 1, "stride": 2, "num_epochs": 1})
-    windows, is_train = all_windows(data, single), split_rows(data, single) == TRAIN
-    spans = zip(windows.first_target.tolist(), windows.end.tolist(), strict=True)
-    assert any(not is_train[first:end].any() for first, end in spans)
+    log = TrainingLog.of(data, single)
+    spans = zip(log.windows.first_target.tolist(), log.windows.end.tolist(), strict=True)
+    assert any(not log.is_train_row[first:end].any() for first, end in spans)
     train_response_model(data, single, tmp_path / "simulator", 0.1)
     assert read_simulator_manifest(tmp_path / "simulator").is_finished
 
@@ -62,7 +64,7 @@ def test_windows_that_would_leave_rows_out_are_refused() -> None:
 
 def test_holding_out_every_row_is_refused() -> None:
     assert ResponseTrainingConfig(model=SMALL, stride=5, min_rows=11).min_rows == 11
-    with pytest.raises(ValueError, match="min_rows is 10, but 10 rows are held out: none would be learned from"):
+    with pytest.raises(ValueError, match="min_rows is 10, but 10 rows are held out: none would be left to train on"):
         ResponseTrainingConfig(model=SMALL, stride=5, min_rows=10)
 
 
@@ -77,7 +79,7 @@ def test_windows_predict_every_row_once_from_long_enough_histories(stride: int) 
         windows.first.tolist(), windows.first_target.tolist(), windows.end.tolist(), strict=True
     ):
         predicted[target:end] += 1
-        owner = max(each for each in starts if each <= target)
+        owner = max(first_row for first_row in starts if first_row <= target)
         assert owner <= start <= target < end <= starts[starts.index(owner) + 1]
         assert end - start <= 11
         for row in range(target, end):
@@ -101,13 +103,11 @@ def test_a_pass_over_windows_predicts_what_single_histories_predict(data: SlateD
         data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features, SMALL
     ).eval()
     config = CONFIG.model_copy(update={"stride": 1, "unknown_user_share": 0.0})
-    windows = all_windows(data, config)
-    everything = torch.ones(data.num_rows, dtype=torch.bool)
+    log = replace(TrainingLog.of(data, config), is_train_row=torch.ones(data.num_rows, dtype=torch.bool))
+    windows = log.windows
     chosen = torch.arange(0, len(windows), 7)
     with torch.no_grad():
-        logit, label = response_loop._window_logits(
-            model, data, windows, chosen, everything, config, torch.Generator().manual_seed(0)
-        )
+        logit, label = window_logits(model, log, chosen, torch.Generator().manual_seed(0))
     rows = torch.cat([torch.arange(int(windows.first_target[i]), int(windows.end[i])) for i in chosen.tolist()])
     alone = predict(model, data, rows)
     torch.testing.assert_close(logit, alone.logit_NR, atol=1e-5, rtol=0)
@@ -115,10 +115,10 @@ def test_a_pass_over_windows_predicts_what_single_histories_predict(data: SlateD
 
 
 def test_it_learns_what_can_be_known(tmp_path: Path) -> None:
-    """On a larger world the AUC comes near that of the true probabilities, and the calibration holds."""
+    """On a larger log the AUC comes near that of the true probabilities, and the model is calibrated."""
     steady = {"num_rows": 40_000, "num_users": 300, "num_items": 120, "drift": 0.0}
-    world = PRESETS["small"].model_copy(update=steady)
-    prepare(generate(world, seed=0)[1], PrepareConfig(), tmp_path / "data", "world")
+    config = PRESETS["small"].model_copy(update=steady)
+    prepare(generate(config, seed=0)[1], PrepareConfig(), tmp_path / "data", "steady")
     data = SlateData.open(tmp_path / "data", history_length=20)
     model = ResponseModelConfig(history_length=20)
     settings = ResponseTrainingConfig(model=model, num_epochs=4, stride=20, batch_windows=16, learning_rate=3e-3)
@@ -138,13 +138,10 @@ def test_only_training_rows_are_learned_from(data: SlateData) -> None:
     model = ResponseModel(
         data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features, SMALL
     )
-    windows = all_windows(data, CONFIG)
     is_train = split_rows(data, CONFIG) == TRAIN
-    everything = torch.arange(len(windows))
+    log = TrainingLog.of(data, CONFIG)
     with torch.no_grad():
-        logit, label = response_loop._window_logits(
-            model, data, windows, everything, is_train, CONFIG, torch.Generator().manual_seed(0)
-        )
+        logit, label = window_logits(model, log, torch.arange(len(log.windows)), torch.Generator().manual_seed(0))
     assert len(logit) == len(label) == int(is_train.sum()) < data.num_rows
 
 
@@ -161,11 +158,11 @@ def test_the_larger_ensemble_counts(data: SlateData) -> None:
 
 def test_the_truth_of_a_synthetic_log_is_joined_row_by_row(data: SlateData) -> None:
     rows = torch.arange(0, data.num_rows, 3)
-    found = bayes_auc(data, rows)
-    assert found is not None
+    best = bayes_auc(data, rows)
+    assert best is not None
     shuffled = bayes_auc(data, rows.flip(0))
-    assert found == pytest.approx(shuffled)
-    assert found[0] > 0.7  # far from what misplaced probabilities would give
+    assert best == pytest.approx(shuffled)
+    assert best[0] > 0.7  # far from what misplaced probabilities would give
 
 
 def test_the_same_seed_gives_the_same_simulator_and_another_another(data: SlateData, tmp_path: Path) -> None:
@@ -185,7 +182,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
     train_epoch = response_loop.train_epoch
 
     def interrupted(*arguments: object) -> float:
-        if arguments[6] == 2:
+        if arguments[3] == 2:
             raise KeyboardInterrupt
         return train_epoch(*arguments)  # type: ignore[arg-type]
 
@@ -194,9 +191,9 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
         train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2)
     monkeypatch.undo()
     assert not read_simulator_manifest(tmp_path / "parts").is_finished
-    with pytest.raises(UserError, match="parts: its training is not over; go on with .* --resume"):
+    with pytest.raises(UserError, match="parts: its training is not finished; resume it with .* --resume"):
         load_simulator(tmp_path / "parts", data)
-    with pytest.raises(UserError, match="begun with another training"):
+    with pytest.raises(UserError, match="started with another training"):
         train_response_model(data, CONFIG.model_copy(update={"seed": 5}), tmp_path / "parts", 0.2, resume=True)
     parts = train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2, resume=True)
     assert parts == whole
@@ -206,7 +203,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
         train_response_model(data, CONFIG, tmp_path / "parts", rho=0.2, resume=True)
 
 
-def test_a_loss_that_is_no_number_stops_the_training(data: SlateData, tmp_path: Path) -> None:
+def test_a_nan_loss_stops_the_training(data: SlateData, tmp_path: Path) -> None:
     wild = CONFIG.model_copy(update={"learning_rate": 1e30})
     with pytest.raises(RunError, match="the loss is nan in epoch 1, step .*; lower learning_rate"):
         train_response_model(data, wild, tmp_path / "sim", rho=0.2)
@@ -222,8 +219,8 @@ def test_the_mean_auc_counts_behaviours_by_their_rarer_outcome() -> None:
 
 
 def test_it_stops_when_the_best_epoch_is_too_long_ago() -> None:
-    def epochs(*scores: float) -> tuple[dict[str, float], ...]:
-        return tuple({"mean_auc": score} for score in scores)
+    def epochs(*scores: float) -> tuple[Epoch, ...]:
+        return tuple(Epoch(loss=1.0, mean_auc=score, auc=(score,)) for score in scores)
 
     config = CONFIG.model_copy(update={"num_epochs": 9, "patience": 2})
     assert not response_training._is_over((), config)
@@ -247,8 +244,8 @@ def test_a_loaded_simulator_gives_the_saved_probabilities(data: SlateData, simul
     rows = torch.arange(0, data.num_rows, 97)
     logit = predict(model, data, rows).logit_NR
     expected = torch.sigmoid(logit * model.calibration_2R[0] + model.calibration_2R[1])
-    found = model.probabilities(model.encode(data.requests(rows)), data.item_at(rows)[:, None])[:, 0]
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    probability = model.probabilities(model.encode(data.requests(rows)), data.item_at(rows)[:, None])[:, 0]
+    torch.testing.assert_close(probability, expected, atol=1e-5, rtol=0)
     norms = model.item_embedding_ND[1:].norm(dim=1)
     torch.testing.assert_close(norms, torch.ones_like(norms))
 
@@ -271,7 +268,7 @@ def test_damaged_weights_are_refused(data: SlateData, simulator: Path) -> None:
         load_simulator(simulator, data)
 
 
-def test_weights_that_are_not_numbers_are_refused(data: SlateData, tmp_path: Path) -> None:
+def test_weights_that_are_nan_are_refused(data: SlateData, tmp_path: Path) -> None:
     from gfn4rec.nn.weights import load_tensors, load_weights
 
     model = ResponseModel(
@@ -281,10 +278,10 @@ def test_weights_that_are_not_numbers_are_refused(data: SlateData, tmp_path: Pat
     weights["head.bias"][3] = float("nan")
     path = tmp_path / "w.safetensors"
     save_file(weights, path)
-    with pytest.raises(UserError, match="w.safetensors: 'head.bias' holds values that are not finite numbers"):
+    with pytest.raises(UserError, match="w.safetensors: 'head.bias' holds NaN or infinite values"):
         load_weights(model, load_tensors(path), path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(UserError, match="not a whole file of weights"):
+    with pytest.raises(UserError, match="not a complete file of weights"):
         load_tensors(path)
     del weights["head.bias"]
     with pytest.raises(UserError, match="lacks 'head.bias'"):

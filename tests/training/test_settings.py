@@ -6,27 +6,31 @@ from typing import Any
 import pytest
 
 from gfn4rec.errors import UserError
-from gfn4rec.training.config import KINDS, resolve_settings
+from gfn4rec.policies.cf import CF
+from gfn4rec.training.config import MODES, Mode, OfflineConfig, RunSettings, resolve_settings
 
 
 def test_defaults_are_the_papers() -> None:
     settings = resolve_settings("online", "gfn")
-    assert settings.training["num_steps"] == 5000
-    assert settings.training["warmup_steps"] == 100
-    assert settings.training["buffer_size"] == 50_000
-    assert settings.training["newest_share"] == 0.5
+    assert settings.training.model_dump()["num_steps"] == 5000
+    assert settings.training.model_dump()["warmup_steps"] == 100
+    assert settings.training.model_dump()["buffer_size"] == 50_000
+    assert settings.training.model_dump()["newest_share"] == 0.5
     assert settings.users.num_users == 128
-    assert settings.policy_settings["b_r"] == 0.3
+    assert settings.policy_settings.model_dump()["b_r"] == 0.3
     assert settings.seed == 0
 
 
 def test_a_policy_may_learn_best_with_other_settings(tmp_path: Path) -> None:
-    assert resolve_settings("online", "gfn-energy").training["learning_batch"] == 512
-    assert resolve_settings("offline", "gfn-energy").training["schedule"] == "cosine"
+    assert resolve_settings("online", "gfn-energy").training.model_dump()["learning_batch"] == 512
+    assert resolve_settings("offline", "gfn-energy").training.model_dump()["schedule"] == "cosine"
     changed = resolve_settings("online", "gfn-energy", changes=["learning_batch=64"])
-    assert (changed.training["learning_batch"], changed.training["epsilon"]) == (64, 0.01)
+    assert (
+        changed.training.model_dump()["learning_batch"],
+        changed.training.model_dump()["epsilon"],
+    ) == (64, 0.01)
     (tmp_path / "run.toml").write_text("[training]\nlearning_batch = 32\n")
-    assert resolve_settings("online", "gfn-energy", tmp_path / "run.toml").training["learning_batch"] == 32
+    assert resolve_settings("online", "gfn-energy", tmp_path / "run.toml").training.model_dump()["learning_batch"] == 32
 
 
 def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
@@ -37,10 +41,10 @@ def test_a_file_and_changes_to_it(tmp_path: Path) -> None:
         "online", None, file, ["b_r=0.2", "encoder.num_layers=1", "training.clip_norm=2", "objective=db"]
     )
     assert settings.seed == 3
-    assert settings.training["num_steps"] == 9
-    assert settings.training["clip_norm"] == 2.0
+    assert settings.training.model_dump()["num_steps"] == 9
+    assert settings.training.model_dump()["clip_norm"] == 2.0
     assert settings.users.rho == 0.5
-    found = settings.policy_settings
+    found = settings.policy_settings.model_dump()
     assert (found["b_f"], found["b_r"], found["objective"]) == (0.7, 0.2, "db")
     assert (found["encoder"]["dim"], found["encoder"]["num_layers"], found["encoder"]["dropout"]) == (8, 1, 0.0)
     assert resolve_settings("online", "cf", changes={"num_steps": 101}, seed=5).seed == 5
@@ -52,13 +56,13 @@ def test_a_run_that_would_not_learn_is_refused() -> None:
     resolve_settings("online", "random", changes={"num_steps": 100})  # has nothing to learn
     resolve_settings("offline", "cf", changes={"num_steps": 100})
     for policy in ("prm", "gfn-rerank"):
-        for kind in KINDS:
-            steps = 100 if kind == "offline" else 200  # of which 100 warm up
+        for mode in MODES:
+            steps = 100 if mode == "offline" else 200  # of which 100 warm up
             with pytest.raises(
                 UserError, match="the re-ranker would not learn in 100 learning steps; lower ranker.first"
             ):
-                resolve_settings(kind, policy, changes={"num_steps": steps})
-            resolve_settings(kind, policy, changes={"num_steps": steps + 1})
+                resolve_settings(mode, policy, changes={"num_steps": steps})
+            resolve_settings(mode, policy, changes={"num_steps": steps + 1})
     resolve_settings("offline", "rerank-cf", changes={"num_steps": 100})  # its re-ranker has nothing to learn
 
 
@@ -107,3 +111,49 @@ def test_a_file_with_an_unknown_table(tmp_path: Path) -> None:
         resolve_settings("online", None, file)
     with pytest.raises(UserError, match="no such file"):
         resolve_settings("online", None, tmp_path / "nothing.toml")
+
+
+def with_changes(values: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {key: value for key, value in {**values, **changes}.items() if value is not KeyError}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "onlin"}, "kind: choose online or offline, not 'onlin'"),
+        ({"kind": KeyError}, "kind: choose online or offline, not None"),
+        ({"kind": KeyError, "mode": ["online"]}, "mode: choose online or offline, not ['online']"),
+        ({"kind": "offline"}, "training: unknown key 'learning_steps'"),
+        ({"policy": "gnf"}, "no policy 'gnf'; did you mean 'gfn'?"),
+        ({"policy": KeyError}, "policy: write a name, not None"),
+        ({"policy": 3}, "policy: write a name, not 3"),
+        ({"policy": "cf"}, "policy_settings: unknown key 'objective'"),
+        ({"policy_settings": KeyError}, "missing key 'policy_settings'"),
+        ({"policy_settings": []}, "policy_settings: Input should be a valid dictionary"),
+        ({"policy_settings": CF.Config()}, "policy_settings: gfn online needs GFNConfig, not CFConfig"),
+        ({"training": OfflineConfig()}, "training: gfn online needs OnlineConfig, not OfflineConfig"),
+        ({"training": {"num_steps": 0}}, "training: num_steps: Input should be greater than or equal to 1, got 0"),
+        ({"users": 3}, "users: Input should be a valid dictionary"),
+        ({"seed": "x"}, "seed: Input should be a valid integer"),
+    ],
+)
+def test_settings_of_a_damaged_manifest_name_what_is_wrong(changes: dict[str, Any], message: str) -> None:
+    values = resolve_settings("online", "gfn").model_dump(mode="json")
+    with pytest.raises(UserError) as caught:
+        RunSettings.parse(with_changes(values, **changes), "here")
+    assert str(caught.value).startswith(f"here: {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_settings_are_written_as_before_and_read_again(mode: Mode) -> None:
+    """`kind` on disk, `mode` in Python; a setting that is newer than the file has its default."""
+    settings = resolve_settings(mode, "gfn-rerank", changes={"learning_rate": 0.5, "ranker.first_steps": 7})
+    values = settings.model_dump(mode="json")
+    assert values["kind"] == mode
+    assert "mode" not in values
+    values["training"].pop("newest_window", None)
+    assert RunSettings.parse(values, "here") == settings
+    values["mode"] = values.pop("kind")
+    assert RunSettings.parse(values, "here") == settings
+    assert settings.policy_settings.idle_steps == 7

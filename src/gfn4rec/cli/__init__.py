@@ -1,4 +1,4 @@
-"""The command `gfn4rec`: parses, calls, prints. No logic lives here."""
+"""The command `gfn4rec`: parses, calls, prints, without logic of its own."""
 
 import io
 import os
@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from gfn4rec import __version__
 from gfn4rec.cli.data import app as data_app
 from gfn4rec.cli.evaluate import evaluate_command
+from gfn4rec.cli.help import MainGroup, use_plain_help
 from gfn4rec.cli.output import print_error
 from gfn4rec.cli.policy import app as policy_app
 from gfn4rec.cli.recommend import recommend_command
@@ -25,7 +26,10 @@ from gfn4rec.errors import RunError, UserError
 
 app = typer.Typer(
     name="gfn4rec",
-    help="Listwise (slate) recommendation with generative flow networks.",
+    help="Listwise (slate) recommendation with generative flow networks.\n\n"
+    "Prepare a log of user responses, train a simulator of its users, train a policy (a model that chooses slates), "
+    "evaluate it, and recommend. What `train` writes is called a run.",
+    epilog="Start with: gfn4rec data list",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -47,6 +51,7 @@ app.command("score", epilog="Example: gfn4rec score runs/gfn --user 42 --slate 1
 app.command(
     "search", epilog="Example: gfn4rec search gfn cf --data data/ml-1m --simulator simulators/ml-1m --out search"
 )(search_command)
+use_plain_help(app, MainGroup)
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -59,14 +64,14 @@ def _print_version(is_wanted: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     pass
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code: 0 done, 2 a mistake of the user's, told in one line."""
+    """Run a command line and return its exit code: 0 for success, 1 for a failed run, 2 for a mistake of the user."""
     try:
         code = app(args=arguments, prog_name="gfn4rec", standalone_mode=False)
     except UserError as error:
@@ -75,8 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(str(error))
         return 1
     except TyperException as error:
-        return print_error(error.format_message())
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        return print_error(_explain(error))
+    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -84,10 +89,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _explain(error: TyperException) -> str:
+    """Return what is wrong with a command line, and where its help is; nothing if help was printed instead."""
+    message = error.format_message().replace("Value error, ", "")
+    context = getattr(error, "ctx", None)  # only errors of usage have one
+    if not message or context is None:
+        return message
+    return f"{message.rstrip('.')}{'' if message.endswith('?') else '.'} See `{context.command_path} --help`."
+
+
 def run() -> None:
-    """The console script. Asked to end, it ends like any failing command, with nothing half-written."""
+    """Run the console script. A termination signal ends it like any failing command, with nothing half-written."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a narrow encoding must not cost the answer
+            stream.reconfigure(errors="replace")  # an encoding that lacks a character must not cost the output
     sys.exit(main())

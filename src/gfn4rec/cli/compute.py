@@ -1,4 +1,4 @@
-"""Where a command computes: the device and the number of threads, chosen once."""
+"""The options for the device and the number of threads."""
 
 from typing import Annotated
 
@@ -6,14 +6,14 @@ import typer
 
 from gfn4rec.errors import UserError
 
-DeviceOption = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="Device to compute on: cpu, cuda, cuda:1 or mps.")]
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Threads to compute with; by default one per core.")
+    int | None, typer.Option("--threads", min=1, help="Number of threads; default: one per core.")
 ]
 
 
 def choose_device(device: str, threads: int | None) -> str:
-    """The device, after a check that it is there."""
+    """Set the number of threads, check that the device can be used, and return it."""
     import torch
 
     from gfn4rec.training.process import set_up_process
@@ -27,5 +27,5 @@ def choose_device(device: str, threads: int | None) -> str:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0][:120]
-        raise UserError(f"--device {device}: cannot be used ({reason})") from error
+        raise UserError(f"--device {device}: cannot be used ({reason}); choose another, such as cpu") from error
     return device

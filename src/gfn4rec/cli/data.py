@@ -1,13 +1,15 @@
 """`gfn4rec data`: prepare, describe, show, list."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from gfn4rec.cli.output import JsonOption, out, print_json, table, working
-from gfn4rec.data.describe import summarise
+from gfn4rec.data.describe import FeatureSummary, Summary, summarise
 from gfn4rec.data.manifest import FORMAT, PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.read import ReadOptions, default_test_slates, read_data
@@ -16,9 +18,14 @@ from gfn4rec.data.storage import read_manifest
 from gfn4rec.data.synthetic import PRESETS
 from gfn4rec.storage import refuse_foreign
 
-app = typer.Typer(help="From raw logs to requests and slates.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from gfn4rec.data.examples import Example, FeatureValue  # they import torch
 
-_OWN = "Own data (or use a TOML file)"
+app = typer.Typer(
+    help="Prepare a log of user responses for training, and inspect prepared data sets.", no_args_is_help=True
+)
+
+_OWN = "Your own log (or describe it in a TOML file)"
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A prepared data set.")]
 
 
@@ -28,54 +35,93 @@ def prepare_command(
         str,
         typer.Argument(
             metavar="NAME_OR_PATH",
-            help="A data set of `gfn4rec data list`, a log file of yours, a TOML description of it, or RecBole files.",
+            help="A name from `gfn4rec data list`, or the path of a log file, a TOML description, or RecBole files.",
         ),
     ],
     target: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where the prepared data set goes (data/NAME)."),
+        typer.Option(
+            "--out", metavar="DIR", help="Directory to write; a data set in it is replaced.", show_default="data/NAME"
+        ),
     ] = None,
     raw: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder with the raw files; without it they are fetched."),
+        typer.Option(
+            metavar="DIR", help="Folder with the raw files of a named data set; without it, they are downloaded."
+        ),
     ] = None,
-    core: Annotated[int, typer.Option(min=1, help="Rows that each user and each item must have; 1 keeps all.")] = 20,
-    slate_size: Annotated[int, typer.Option(min=1, help="Items in a slate, K.")] = 6,
+    core: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Drop users and items with fewer than N rows; 1 keeps all.")
+    ] = 20,
+    slate_size: Annotated[int, typer.Option(min=1, metavar="N", help="Items per slate (K).")] = 6,
     test_slates: Annotated[
         int | None,
-        typer.Option(min=0, help="Last slates of each user held out for test; by default as in the paper."),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Hold out the last N slates of each user for testing.",
+            show_default="1; kuairand-1k and -27k 4, as in the paper",
+        ),
     ] = None,
-    val_slates: Annotated[int, typer.Option(min=0, help="Slates before those held out for validation.")] = 1,
+    val_slates: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Hold out the N slates before those for validation.")
+    ] = 1,
     include_random: Annotated[
-        bool, typer.Option("--include-random", help="KuaiRand: add the log of random exposure.")
+        bool, typer.Option("--include-random", help="KuaiRand only: add the log of randomly shown videos.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Synthetic sets: the seed (0).")] = None,
-    user_column: Annotated[str | None, typer.Option(help="Column of the user (user).", rich_help_panel=_OWN)] = None,
-    item_column: Annotated[str | None, typer.Option(help="Column of the item (item).", rich_help_panel=_OWN)] = None,
-    time_column: Annotated[str | None, typer.Option(help="Column of the time (time).", rich_help_panel=_OWN)] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Synthetic data sets only: the random seed.", show_default="0")
+    ] = None,
+    user_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of user ids.", show_default="user", rich_help_panel=_OWN),
+    ] = None,
+    item_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of item ids.", show_default="item", rich_help_panel=_OWN),
+    ] = None,
+    time_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of times.", show_default="time", rich_help_panel=_OWN)
+    ] = None,
     behaviour: Annotated[
         list[str] | None,
         typer.Option(
             metavar='"NAME=COLUMN>=X"',
-            help='A response: click=is_click or "like=rating>=4". Repeat it.',
+            help='A kind of response, as in click=is_click (a column of 0 and 1) or "like=rating>=4"; repeatable.',
             rich_help_panel=_OWN,
         ),
     ] = None,
     weight: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=X", help="A behaviour's weight in the reward (1).", rich_help_panel=_OWN),
+        typer.Option(
+            metavar="NAME=X",
+            help="Weight of a behaviour in the reward, as in hate=-1; repeatable.",
+            show_default="1",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
     order: Annotated[
         Literal["time", "file"] | None,
-        typer.Option(help="file: there are no times, rows are in order as they stand.", rich_help_panel=_OWN),
+        typer.Option(
+            help="Sort rows by time, or keep the order of the file.", show_default="time", rich_help_panel=_OWN
+        ),
     ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of text files (utf-8).", rich_help_panel=_OWN)] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Encoding of text files.", show_default="utf-8", rich_help_panel=_OWN),
+    ] = None,
     separator: Annotated[
-        str | None, typer.Option(help=r"Between columns of text files (,); \t is a tab.", rich_help_panel=_OWN)
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help=r"Separator of columns in text files; \t is a tab.",
+            show_default="a comma",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn raw logs into a prepared data set: filtered, ordered, cut into slates and split."""
+    """Turn a raw log into a prepared data set: filter it, cut it into slates, split these into train, val and test."""
     options = ReadOptions(
         raw=raw,
         include_random=include_random,
@@ -97,24 +143,25 @@ def prepare_command(
     )
     name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
-    refuse_foreign(target, FORMAT)  # before the work, not after it
+    refuse_foreign(target, FORMAT)  # before the work starts
     with working(f"reading {what}") as work:
         interactions = read_data(what, options, work.downloaded)
         manifest = prepare(interactions, config, target, name, work.stage)
+    summary = summarise(manifest)
     if as_json:
-        print_json(summarise(manifest) | {"out": str(target)})
+        print_json(summary.model_dump(mode="json") | {"out": str(target)})
         return
-    _print_summary(out(), summarise(manifest))
-    out().print(f"\nWritten to {target}. Look at it: gfn4rec data show {target}")
+    _print_summary(out(), summary)
+    out().print(f"\nWritten to {target}. Show some of it: gfn4rec data show {target}")
 
 
 @app.command("describe", epilog="Example: gfn4rec data describe data/ml-1m")
 def describe_command(directory: Directory, as_json: JsonOption = False) -> None:
-    """Statistics of a prepared data set: the paper's table, and all that was done on the way."""
+    """Print statistics of a prepared data set: its size, what was filtered out, slates, behaviours and features."""
     with working(f"checking {directory}"):
         summary = summarise(read_manifest(directory))
     if as_json:
-        print_json(summary)
+        print_json(summary.model_dump(mode="json"))
     else:
         _print_summary(out(), summary)
 
@@ -122,30 +169,30 @@ def describe_command(directory: Directory, as_json: JsonOption = False) -> None:
 @app.command("show", epilog="Example: gfn4rec data show data/ml-1m --count 3 --split test")
 def show_command(
     directory: Directory,
-    count: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
-    split: Annotated[Literal["train", "val", "test"], typer.Option(help="Drawn from this split.")] = "test",
-    seed: Annotated[int, typer.Option(help="Another seed shows others.")] = 0,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Number of slates.")] = 3,
+    split: Annotated[Literal["train", "val", "test"], typer.Option(help="Split to draw them from.")] = "test",
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the draw.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """A few requests with the slates that answered them."""
-    from gfn4rec.data.dataset import SlateData  # these bring torch, which the other commands start without
+    """Print a few random slates of the log, each with the user's history before it and the responses to it."""
+    from gfn4rec.data.dataset import SlateData  # these import torch, which the other commands do without
     from gfn4rec.data.examples import examples
 
     with working(f"opening {directory}"):
-        found = examples(SlateData.open(directory), split, count, seed)
+        drawn = examples(SlateData.open(directory), split, count, seed)
     if as_json:
-        print_json({"examples": found})
+        print_json({"examples": [asdict(example) for example in drawn]})
         return
-    for example in found:
+    for example in drawn:
         _print_example(out(), example)
 
 
 @app.command("list", epilog="Example: gfn4rec data list")
 def list_command(as_json: JsonOption = False) -> None:
-    """The data sets known by name."""
+    """List the data sets that can be prepared by name, with their download addresses and raw files."""
     synthetic = {
         name: f"embedded: {PRESETS[preset].num_rows:,} rows, {PRESETS[preset].num_items:,} items, "
-        f"{PRESETS[preset].num_users:,} users, with known truth"
+        f"{PRESETS[preset].num_users:,} users, with known response probabilities"
         for name, preset in SYNTHETIC.items()
     }
     if as_json:
@@ -164,12 +211,13 @@ def list_command(as_json: JsonOption = False) -> None:
         console.print(f": {text}")
 
 
-def _print_summary(console: Console, summary: dict[str, Any]) -> None:
-    low, high = summary["reward_range"]
+def _print_summary(console: Console, summary: Summary) -> None:
+    low, high = summary.reward_range
     paper = table("data set", "users |U|", "items |I|", "records", "behaviours |B|", "reward R")
-    counts = [f"{summary[key]:,}" for key in ("users", "items", "records")]
-    paper.add_row(summary["name"], *counts, str(len(summary["behaviours"])), f"[{low:g}, {high:g}]")
+    counts = [f"{count:,}" for count in (summary.users, summary.items, summary.records)]
+    paper.add_row(summary.name, *counts, str(len(summary.behaviours)), f"[{low:g}, {high:g}]")
     console.print(paper)
+    console.print(f"\nItem influence (rho) of its simulators: {summary.rho:g}")
     for title, rows in _summary_sections(summary).items():
         if not rows:
             continue
@@ -181,60 +229,62 @@ def _print_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(section)
 
 
-def _summary_sections(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    counts, settings, removed = summary["statistics"], summary["settings"], summary["removed_by_filter"]
+def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
+    counts = summary.statistics
     return {
-        f"What the {settings['core']}-core filter removed": removed,
+        f"Removed by the {summary.settings.core}-core filter": summary.removed_by_filter,
         "Log": {
-            "duplicate records dropped": counts["duplicate_records"],
-            "of which with other responses": counts["conflicting_duplicates"],
-            "rows": counts["rows"],
-            "longest log of a user": counts["longest_log"],
+            "duplicate records dropped": counts.duplicate_records,
+            "of which with other responses": counts.conflicting_duplicates,
+            "rows": counts.rows,
+            "longest log of a user": counts.longest_log,
         },
-        f"Slates of {settings['slate_size']}": {
-            "train": counts["train_slates"],
-            "val": counts["val_slates"],
-            "test": counts["test_slates"],
-            "rows in slates": counts["rows_in_slates"],
-            "rows skipped, item already in the slate": counts["rows_skipped"],
-            "rows before the first whole slate": counts["rows_leading"],
-            "users without a slate": counts["users_without_slate"],
-            "users with fewer test slates than asked": counts["users_short_of_test"],
-            "of which with none": counts["users_without_test"],
-            "users with fewer val slates than asked": counts["users_short_of_val"],
-            "of which with no val slate": counts["users_without_val"],
+        f"Slates of {summary.settings.slate_size}": {
+            "train": counts.train_slates,
+            "val": counts.val_slates,
+            "test": counts.test_slates,
+            "rows in slates": counts.rows_in_slates,
+            "rows skipped, item already in the slate": counts.rows_skipped,
+            "rows before the first full slate": counts.rows_leading,
+            "users without a slate": counts.users_without_slate,
+            "users with fewer test slates than asked for": counts.users_short_of_test,
+            "of which with no test slate": counts.users_without_test,
+            "users with fewer val slates than asked for": counts.users_short_of_val,
+            "of which with no val slate": counts.users_without_val,
         },
         "Behaviours": {
-            name: f"weight {each['weight']:g}, {each['rate']:.4%} of rows"
-            for name, each in summary["behaviours"].items()
+            name: f"weight {behaviour.weight:g}, {behaviour.rate:.4%} of rows"
+            for name, behaviour in summary.behaviours.items()
         },
         "Features": {
-            f"{side[:-1]} {name}": f"{feature['kind']}, "
-            + (f"{feature['values']:,} values, " if feature["values"] else "")
-            + f"{feature['unknown']:,} unknown"
-            for side, features in summary["features"].items()
+            f"{side[:-1]} {name}": _feature_line(feature)
+            for side, features in summary.features.items()
             for name, feature in features.items()
         },
     }
 
 
-def _print_example(console: Console, example: dict[str, Any]) -> None:
-    profile = ", ".join(f"{name} {_value(value)}" for name, value in example["profile"].items())
-    history, latest = example["history"], example["history"][-3:]
-    console.print(f"\nUser {example['user']}", style="bold", end="")
+def _feature_line(feature: FeatureSummary) -> str:
+    values = f"{feature.values:,} values, " if feature.values else ""
+    return f"{feature.kind}, {values}{feature.unknown:,} unknown"
+
+
+def _print_example(console: Console, example: "Example") -> None:
+    profile = ", ".join(f"{name} {_feature_text(value)}" for name, value in example.profile.items())
+    latest = example.history[-3:]
+    console.print(f"\nUser {example.user}", style="bold", end="")
     console.print(f" ({profile})" if profile else "")
-    console.print(f"  history of {len(history)} events" + (f", the latest {len(latest)}:" if latest else ""))
+    console.print(f"  history of {len(example.history)} events" + (f", the latest {len(latest)}:" if latest else ""))
     for event in latest:
-        console.print(f"    {event['title'] or event['item']}: {', '.join(event['responses']) or 'no response'}")
-    console.print(f"  slate with reward {example['reward']:.3f}:")
-    shown = table("    item", "reward", "responses")
-    for event, reward in zip(example["slate"], example["item_rewards"], strict=True):
-        title = str(event["title"] or event["item"])
-        shown.add_row(f"    {title}", f"{reward:g}", ", ".join(event["responses"]) or "-")
-    console.print(shown)
+        console.print(f"    {event.title or event.item}: {', '.join(event.responses) or 'no response'}")
+    console.print(f"  slate with reward {example.reward:.3f}:")
+    slate = table("    item", "reward", "responses")
+    for event, reward in zip(example.slate, example.item_rewards, strict=True):
+        slate.add_row(f"    {event.title or event.item}", f"{reward:g}", ", ".join(event.responses) or "-")
+    console.print(slate)
 
 
-def _value(value: Any) -> str:
+def _feature_text(value: "FeatureValue") -> str:
     if isinstance(value, list):
         return ", ".join(value) or "unknown"
     return "unknown" if value is None else str(value)

@@ -1,41 +1,55 @@
-"""`gfn4rec policy`: what policies there are."""
+"""`gfn4rec policy`: list, show."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gfn4rec.cli.output import JsonOption, out, print_json, table
 
-app = typer.Typer(help="Policies: what proposes slates.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from gfn4rec.config import Setting
+
+app = typer.Typer(help="List policies (models that choose slates) and their settings.", no_args_is_help=True)
 
 
-@app.command("list", epilog="Example: gfn4rec policy list gfn")
-def list_command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One policy only.")] = None,
+@app.command("list", epilog="Example: gfn4rec policy list")
+def list_command(as_json: JsonOption = False) -> None:
+    """List the policies, one per line."""
+    from gfn4rec.policies import POLICIES
+
+    if as_json:
+        print_json({name: policy.description for name, policy in POLICIES.items()})
+        return
+    lines = table("", "")
+    for name, policy in POLICIES.items():
+        lines.add_row(name, policy.description)
+    out().print(lines)
+
+
+@app.command("show", epilog="Example: gfn4rec policy show gfn")
+def show_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `gfn4rec policy list`.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Each policy with its settings: key, default, meaning."""
+    """Show the settings of a policy, each with its key, default and meaning."""
     from gfn4rec.config import describe_settings
-    from gfn4rec.policies import POLICIES, policy_class
+    from gfn4rec.policies import policy_class
 
-    names = list(POLICIES) if name is None else [name]
-    settings = {each: describe_settings(policy_class(each).Config()) for each in names}
+    policy = policy_class(name)
+    settings = describe_settings(policy.Config())
     if as_json:
-        print_json({each: _as_dict(policy_class(each).description, settings[each]) for each in names})
+        by_key = {setting.key: {"default": setting.default, "meaning": setting.meaning} for setting in settings}
+        print_json({"name": name, "description": policy.description, "settings": by_key})
         return
-    for number, each in enumerate(names):
-        if number:
-            out().print()
-        out().print(f"{each}: {policy_class(each).description}", style="bold")
-        shown = table("", "", "")
-        for setting in settings[each]:
-            shown.add_row(f"  {setting.key}", str(setting.default), setting.meaning)
-        if settings[each]:
-            out().print(shown)
+    out().print(f"{name}: {policy.description}", style="bold")
+    print_settings(settings)
 
 
-def _as_dict(description: str, settings: list[Any]) -> dict[str, Any]:
-    return {
-        "description": description,
-        "settings": {each.key: {"default": each.default, "meaning": each.meaning} for each in settings},
-    }
+def print_settings(settings: Sequence["Setting"]) -> None:
+    """Print settings, one per line: key, default, meaning."""
+    lines = table("", "", "")
+    for setting in settings:
+        lines.add_row(f"  {setting.key}", str(setting.default), setting.meaning)
+    if settings:
+        out().print(lines)

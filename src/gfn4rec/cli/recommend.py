@@ -16,47 +16,69 @@ if TYPE_CHECKING:
 
 
 def recommend_command(
-    directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run.")],
-    user: Annotated[str | None, typer.Option(help="A user's id in the log; an unknown one is served, too.")] = None,
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a trained run.")],
+    user: Annotated[
+        str | None, typer.Option(help="Id of a user in the log; any other id is an unknown user, who gets slates, too.")
+    ] = None,
     history: Annotated[
         str | None,
         typer.Option(
-            help="Instead of the log's: 318,50:click+like,110: (oldest first; an item alone got the first response)."
+            help="Replaces the user's history in the log: items with behaviours, oldest first, as in "
+            "50:click+like,110:,318. `110:` has no behaviour, `318` the first one."
         ),
     ] = None,
-    candidates: Annotated[str | None, typer.Option(help="Items to choose from, separated by commas.")] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="Ids of the items to choose from, separated by commas; default: all.")
+    ] = None,
     users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="Many at once: JSON lines, or an id per line.")
+        Path | None,
+        typer.Option("--users", metavar="FILE", help="File of many users: one id or one JSON object per line."),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where the answers to --users go, as JSON lines.")
+        Path | None, typer.Option("--out", metavar="FILE", help="File for the slates of --users, as JSON lines.")
     ] = None,
-    slates: Annotated[int, typer.Option(min=1, help="Slates per user.")] = 1,
-    temperature: Annotated[float, typer.Option(help="Lower is bolder, higher more diverse.")] = 1.0,
-    greedy: Annotated[bool, typer.Option("--greedy", help="The likeliest item at each step.")] = False,
+    slates: Annotated[int, typer.Option(min=1, help="Number of slates per user.")] = 1,
+    temperature: Annotated[
+        float, typer.Option(help="Sampling temperature: lower is greedier, higher more diverse.")
+    ] = 1.0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Choose the most likely item at each step instead of sampling.")
+    ] = False,
     greediness: Annotated[
-        float | None, typer.Option(help="A knob instead: 0, as diverse as what was learned, to 1, greedy.")
+        float | None,
+        typer.Option(help="From 0 (sample at temperature 1) to 1 (greedy); replaces --temperature and --greedy."),
     ] = None,
-    exclude_seen: Annotated[bool, typer.Option("--exclude-seen", help="Nothing from the user's history.")] = False,
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
+    exclude_seen: Annotated[
+        bool, typer.Option("--exclude-seen", help="Do not recommend items in the user's log or in --history.")
+    ] = False,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it was moved.")] = None,
     simulator: Annotated[
-        Path | None, typer.Option("--simulator", metavar="SIM", help="Who expects the reward, if not the run's users.")
+        Path | None,
+        typer.Option("--simulator", metavar="SIM", help="Simulator for --expected-reward; default: that of the run."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed gives other slates.")] = 0,
+    expected_reward: Annotated[
+        bool, typer.Option("--expected-reward", help="Print the expected reward of each slate in the simulator.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the sampled slates; default: new slates at each call.")
+    ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Slates with titles, the probability of each step, and the expected reward."""
-    from gfn4rec.evaluation.protocol import Showing
+    """Recommend slates to a user: items, titles and probabilities.
+
+    With --users and --out, recommend to many users and write a file.
+    """
+    from gfn4rec.schema import Sampling
     from gfn4rec.serving.recommender import Query, Recommender, as_dict
 
     if users is None and user is None and history is None:
-        raise UserError("whom for? name a --user, a --history, or a file of --users")
+        raise UserError("no user; give --user, --history, or a file of --users")
     if users is not None and (user is not None or history is not None):
-        raise UserError("--users has the users and their histories; leave out --user and --history")
+        raise UserError("--users names users and histories; leave out --user and --history")
     if (users is None) != (target is None):
-        raise UserError("--users and --out belong together")
+        raise UserError("--users and --out need each other; give both")
     check_folder("--out", target)
     shared = None if candidates is None else split_ids(candidates)
     queries = (
@@ -65,15 +87,15 @@ def recommend_command(
         else _read_queries(users, shared)
     )
     chosen = choose_device(device, threads)
-    showing = Showing(greedy=greedy, temperature=temperature, greediness=greediness)
+    sampling = Sampling(greedy=greedy, temperature=temperature, greediness=greediness)
     with working(f"opening {directory}") as work:
-        recommender = Recommender.open(directory, data, chosen, simulator, tell)
+        recommender = Recommender.open(directory, data, simulator, expected_reward, chosen, tell)
         answers = []
-        for answer in recommender.recommend(queries, slates, showing, exclude_seen, seed):
+        for answer in recommender.recommend(queries, slates, sampling, exclude_seen, seed):
             answers.append(answer)
             work.advance("answering", len(answers), len(queries))
     if target is not None:
-        write_whole(target, "".join(json.dumps(as_dict(each), ensure_ascii=False) + "\n" for each in answers))
+        write_whole(target, "".join(json.dumps(as_dict(answer), ensure_ascii=False) + "\n" for answer in answers))
         if as_json:
             print_json({"out": str(target), "users": len(answers)})
         else:
@@ -98,12 +120,12 @@ def _print_answer(answer: "Answer") -> None:
 
 
 def split_ids(text: str) -> tuple[str, ...]:
-    """Ids separated by commas."""
+    """Return the ids in a text that separates them by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def parse_history(text: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
-    """Items with their behaviours, as in `318,50:click+like,110:`."""
+    """Return the items of a history with their behaviours, as in `318,50:click+like,110:`."""
     events = []
     for part in split_ids(text):
         item, separator, behaviours = part.partition(":")
@@ -118,12 +140,12 @@ def _read_queries(path: Path, shared: tuple[str, ...] | None) -> list["Query"]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: not a text in UTF-8") from None
+        raise UserError(f"{path}: not a text file in UTF-8") from None
     queries = [
         _read_query(line, f"{path}, line {number}", shared) for number, line in enumerate(lines, 1) if line.strip()
     ]
     if not queries:
-        raise UserError(f"{path}: has no users")
+        raise UserError(f"{path}: contains no users; write an id or a JSON object per line")
     return queries
 
 
@@ -134,7 +156,7 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
     if not line.lstrip().startswith("{"):
         return Query(line.strip(), None, shared)
     try:
-        values: dict[str, Any] = json.loads(line)
+        values: dict[str, object] = json.loads(line)
     except ValueError as error:
         raise UserError(f"{where}: not valid JSON ({error})") from None
     keys = ["user", "history", "candidates", "greediness"]
@@ -145,9 +167,9 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
     try:
         return Query(
             None if values.get("user") is None else str(values["user"]),
-            None if history is None else tuple(_event(each) for each in _list(history)),
-            shared if candidates is None else tuple(str(each) for each in _list(candidates)),
-            _knob(values.get("greediness")),
+            None if history is None else tuple(_event(event) for event in _list(history)),
+            shared if candidates is None else tuple(str(item) for item in _list(candidates)),
+            _greediness(values.get("greediness")),
         )
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(
@@ -156,22 +178,22 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
         ) from None
 
 
-def _knob(value: Any) -> float | None:
+def _greediness(value: Any) -> float | None:
     if value is not None and (isinstance(value, bool) or not 0 <= float(value) <= 1):
         raise TypeError
     return None if value is None else float(value)
 
 
 def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):  # a text would be read letter by letter
+    if not isinstance(value, list):  # a string would be read letter by letter
         raise TypeError
     return value
 
 
 def _event(value: Any) -> tuple[str, tuple[str, ...] | None]:
     if isinstance(value, dict):
-        behaviours = value.get("behaviours")
-        return str(value["item"]), None if behaviours is None else tuple(str(each) for each in _list(behaviours))
+        names = value.get("behaviours")
+        return str(value["item"]), None if names is None else tuple(str(name) for name in _list(names))
     if isinstance(value, list):
         raise TypeError
     return str(value), None

@@ -2,17 +2,27 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.metrics import print_oracle
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, check_plot, out, parse_numbers, print_json, table, tell, working
 from gfn4rec.errors import UserError
 
-app = typer.Typer(help="Simulated users: their responses, and what is attainable with them.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from gfn4rec.simulator.checkpoint import SimulatorManifest
 
-DataOption = Annotated[Path, typer.Option("--data", metavar="DIR", help="The prepared data set it belongs to.")]
+app = typer.Typer(
+    help="Train or import a simulator (a model of how users respond to slates), and measure what rewards it allows.",
+    no_args_is_help=True,
+)
+
+DataOption = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="The prepared data set whose users are simulated.")
+]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to write the simulator to.")]
 
 
 def _finite(rho: float | None) -> float | None:
@@ -21,28 +31,37 @@ def _finite(rho: float | None) -> float | None:
     return rho
 
 
-Rho = Annotated[
+RhoOption = Annotated[
     float | None,
-    typer.Option(min=0, callback=_finite, help="Strength of item influence; by default that of the data set."),
+    typer.Option(
+        "--rho",
+        min=0,
+        callback=_finite,
+        help="How much similar items in a slate lower each other's responses; default: the data set's.",
+    ),
 ]
 
 
 @app.command("train", epilog="Example: gfn4rec simulator train data/ml-1m --out simulators/ml-1m")
 def train_command(
     directory: Annotated[Path, typer.Argument(metavar="DATA", help="A prepared data set.")],
-    target: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the simulator goes.")],
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings of the training, as TOML.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the log, at most.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Another seed gives another simulator.")] = None,
-    rho: Rho = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted training stopped.")] = False,
+    target: OutOption,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Training settings, as a TOML file (docs/simulator.md).")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the log, at most; default: 10.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights, batches and dropout; default: 0.")] = None,
+    rho: RhoOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Train a response model on a log, calibrate it, and report AUC and calibration error per behaviour."""
+    """Train a simulator: a model of the users' responses, fitted to a prepared log and calibrated.
+
+    Prints how well it predicts each behaviour: AUC and calibration error on held-out rows.
+    """
     from gfn4rec.data.dataset import SlateData
-    from gfn4rec.data.read import default_rho
     from gfn4rec.simulator.checkpoint import FORMAT
     from gfn4rec.storage import MANIFEST, refuse_foreign
     from gfn4rec.training.response_loop import ResponseTrainingConfig
@@ -50,30 +69,25 @@ def train_command(
 
     refuse_foreign(target, FORMAT)
     if not resume and (target / MANIFEST).exists():
-        raise UserError(
-            f"{target}: a simulator is there; choose another --out, or --resume if its training is not over"
-        )
+        raise UserError(f"{target}: holds a simulator; choose another --out, or --resume its training if unfinished")
     settings = ResponseTrainingConfig.load(config) if config else ResponseTrainingConfig()
     changes = {"num_epochs": epochs, "seed": seed}
     settings = settings.model_copy(update={key: value for key, value in changes.items() if value is not None})
     with working(f"opening {directory}") as work:
         data = SlateData.open(directory, settings.model.history_length, choose_device(device, threads))
-        influence = default_rho(data.manifest.name) if rho is None else rho
 
         def report(epoch: int, step: int, num_steps: int, loss: float) -> None:
-            work.advance(f"epoch {epoch + 1} of {settings.num_epochs}, loss {loss:.4f}", step, num_steps)
+            done, total = epoch * num_steps + step, settings.num_epochs * num_steps
+            work.advance("training", done, total, f"epoch {epoch + 1} of {settings.num_epochs}, loss {loss:.4f}")
 
         try:
+            influence = data.manifest.rho if rho is None else rho
             manifest = train_response_model(data, settings, target, influence, resume, report)
         except KeyboardInterrupt:
-            is_kept = (target / MANIFEST).exists()
-            tell("stopped; the same command with --resume goes on" if is_kept else "stopped before a pass was over")
+            is_saved = (target / MANIFEST).exists()
+            tell("stopped; add --resume to continue" if is_saved else "stopped in the first epoch; nothing was saved")
             return INTERRUPTED
-    if as_json:
-        print_json({"out": str(target), "epochs": list(manifest.epochs), "metrics": manifest.model_dump()["metrics"]})
-        return 0
-    _print_metrics(manifest.model_dump()["metrics"])
-    out().print(f"\nWritten to {target}; reliability.png shows the calibration")
+    _print(manifest, target, as_json)
     return 0
 
 
@@ -83,18 +97,21 @@ def train_command(
 )
 def import_command(
     weights: Annotated[
-        Path, typer.Argument(metavar="WEIGHTS", help="Folder or file of safetensors, or a PyTorch checkpoint.")
+        Path,
+        typer.Argument(
+            metavar="WEIGHTS",
+            help="The authors' PyTorch checkpoint, or its weights as safetensors (docs/simulator.md says where it is).",
+        ),
     ],
     data: DataOption,
-    target: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the simulator goes.")],
-    rho: Rho = None,
+    target: OutOption,
+    rho: RhoOption = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import the response model that the paper's authors published."""
+    """Import the simulator that the paper's authors published for ML-1M."""
     from gfn4rec.data.dataset import SlateData
-    from gfn4rec.data.read import default_rho
     from gfn4rec.simulator.checkpoint import FORMAT
     from gfn4rec.storage import refuse_foreign
     from gfn4rec.training.reference_import import import_reference
@@ -102,13 +119,9 @@ def import_command(
     refuse_foreign(target, FORMAT)
     with working(f"reading {weights}"):
         opened = SlateData.open(data, device=choose_device(device, threads))
-        influence = default_rho(opened.manifest.name) if rho is None else rho
+        influence = opened.manifest.rho if rho is None else rho
         manifest = import_reference(weights, opened, target, influence)
-    if as_json:
-        print_json({"out": str(target), "metrics": manifest.model_dump()["metrics"]})
-        return
-    _print_metrics(manifest.model_dump()["metrics"])
-    out().print(f"\nWritten to {target}")
+    _print(manifest, target, as_json)
 
 
 @app.command(
@@ -117,61 +130,63 @@ def import_command(
 def frontier_command(
     directory: Annotated[Path, typer.Argument(metavar="SIM", help="A simulator.")],
     data: DataOption,
-    temperature: Annotated[str, typer.Option(help="Temperatures, separated by commas.")] = "0.3,0.15,0.1,0.05,0.01",
-    batches: Annotated[int, typer.Option(min=1, help="Batches to average over.")] = 50,
+    temperature: Annotated[
+        str, typer.Option(metavar="T,T,...", help="Temperatures of the pointwise oracle, separated by commas.")
+    ] = "0.3,0.15,0.1,0.05,0.01",
+    batches: Annotated[int, typer.Option(min=1, help="Batches of users to average over.")] = 50,
     users: Annotated[int, typer.Option(min=1, help="Users in a batch.")] = 128,
-    seed: Annotated[int, typer.Option(help="Of users and samplers.")] = 0,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a PNG of it.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of users and slates.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a PNG of reward against coverage and diversity (ILD).")
+    ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What samplers attain that see the simulator's own probabilities: the ruler for every policy."""
-    from gfn4rec.data.dataset import SlateData
-    from gfn4rec.evaluation.frontier import measure_frontier, plot_frontier
-    from gfn4rec.simulator.checkpoint import load_simulator
+    """Measure what rewards a simulator allows, with random slates and with oracles.
+
+    Oracles see the simulator's true response probabilities. The pointwise oracle samples items by their expected
+    rewards, at each temperature. The slate-aware greedy oracle builds each slate item by item, and takes into account
+    that similar items lower each other's responses. A good policy comes close to the oracles.
+    """
+    from gfn4rec.data.dataset import HISTORY_LENGTH, SlateData
+    from gfn4rec.evaluation.frontier import measure_frontier
+    from gfn4rec.evaluation.plots import plot_frontier
+    from gfn4rec.simulator.checkpoint import SimulatorFiles
     from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 
     temperatures = parse_numbers("--temperature", temperature)
     check_plot(plot)
     with working(f"opening {directory}") as work:
-        opened = SlateData.open(data, device=choose_device(device, threads))
-        model, manifest = load_simulator(directory, opened)
-        config = EnvironmentConfig(num_users=users, rho=manifest.rho, slate_size=opened.slate_size)
-        environment = UserEnvironment(opened, model, config, seed)
+        files = SimulatorFiles.open(directory)
+        history_length = max(HISTORY_LENGTH, files.history_length)
+        opened = SlateData.open(data, history_length, choose_device(device, threads))
+        config = EnvironmentConfig(num_users=users, rho=files.manifest.rho, slate_size=opened.slate_size)
+        environment = UserEnvironment(opened, files.load(opened), config, seed)
         points = measure_frontier(environment, temperatures, batches, seed, work.advance)
     if plot is not None:
         plot.write_bytes(plot_frontier(points))
     if as_json:
         print_json({"points": [point.as_dict() for point in points]})
         return
-    shown = table("sampler", "temperature", "reward", "coverage", "ILD", "ild_reference", "clipped")
-    for point in points:
-        shown.add_row(
-            point.sampler,
-            "" if point.temperature is None else f"{point.temperature:g}",
-            f"{point.reward:.3f}",
-            f"{point.coverage:.1f}",
-            f"{point.ild:.3f}",
-            f"{point.ild_reference:.3f}",
-            f"{point.clipped_share:.2%}",
+    print_oracle("Sampler", points)
+
+
+def _print(manifest: "SimulatorManifest", target: Path, as_json: bool) -> None:
+    """Print how well each behaviour is predicted, and where the simulator is."""
+    if as_json:
+        keys = {"epochs", "metrics"} if manifest.epochs else {"metrics"}
+        print_json({"out": str(target), **manifest.model_dump(mode="json", include=keys)})
+        return
+    rows = [(split, name, metric) for split, of in manifest.metrics.items() for name, metric in of.items()]
+    has_truth = any(metric.bayes_auc is not None for _, _, metric in rows)
+    truth = ["Best possible AUC"] if has_truth else []
+    printed = table("Split", "Behaviour", "Rows", "Rate", "AUC", *truth, "Calibration error")
+    for split, name, metric in rows:
+        scores = ("-" if score is None else f"{score:.4f}" for score in (metric.auc, metric.bayes_auc)[: 1 + has_truth])
+        printed.add_row(
+            split, name, f"{metric.num_rows:,}", f"{metric.rate:.4f}", *scores, f"{metric.calibration_error:.4f}"
         )
-    out().print(shown)
-
-
-def _print_metrics(metrics: dict[str, dict[str, dict[str, Any]]]) -> None:
-    has_truth = any(metric["bayes_auc"] is not None for each in metrics.values() for metric in each.values())
-    truth = ["AUC of the truth"] if has_truth else []
-    shown = table("split", "behaviour", "rows", "rate", "AUC", *truth, "calibration error")
-    for split, behaviours in metrics.items():
-        for name, metric in behaviours.items():
-            scores = [metric["auc"], *([metric["bayes_auc"]] if has_truth else [])]
-            shown.add_row(
-                split,
-                name,
-                f"{metric['num_rows']:,}",
-                f"{metric['rate']:.4f}",
-                *("-" if score is None else f"{score:.4f}" for score in scores),
-                f"{metric['calibration_error']:.4f}",
-            )
-    out().print(shown)
+    out().print(printed)
+    plot = "; reliability.png shows the calibration" if "reliability.png" in manifest.files else ""
+    out().print(f"\nWritten to {target}{plot}")

@@ -1,34 +1,49 @@
 """`gfn4rec train`: online, offline, resume, options."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.figures import print_figures
-from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, table, tell, working
+from gfn4rec.cli.metrics import print_metrics
+from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, tell, working
+from gfn4rec.cli.policy import print_settings
 from gfn4rec.errors import UserError
 
-app = typer.Typer(help="Training of policies.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from gfn4rec.training.config import Mode
+    from gfn4rec.training.run import RunResults
 
-DataOption = Annotated[Path, typer.Option("--data", metavar="DIR", help="A prepared data set.")]
-OutOption = Annotated[Path, typer.Option("--out", metavar="RUN", help="Where the run goes.")]
+app = typer.Typer(help="Train a policy, online or offline, or resume a run.", no_args_is_help=True)
+
+DataOption = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="A prepared data set (see `gfn4rec data prepare`).")
+]
+OutOption = Annotated[Path, typer.Option("--out", metavar="RUN", help="Directory to write the run to.")]
 PolicyOption = Annotated[
-    str | None, typer.Option("--policy", help="Its name in `gfn4rec policy list`; by default that of the file.")
+    str | None,
+    typer.Option("--policy", help="Name of a policy (see `gfn4rec policy list`); default: the one in --config."),
 ]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Settings as TOML: `policy`, `seed`, and the tables `settings`, `training`, `users`.",
+        help="TOML file with `policy`, `seed` and the tables `settings` (of the policy), `training`, `users`.",
     ),
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting from `gfn4rec policy show` or `gfn4rec train options`; repeatable.",
+    ),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Of weights, users, slates and batches.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", help="Seed of all random numbers; default: the one in --config, or 0.")
+]
 
 
 @app.command(
@@ -37,7 +52,9 @@ SeedOption = Annotated[int | None, typer.Option("--seed", help="Of weights, user
 )
 def online_command(
     data: DataOption,
-    simulator: Annotated[Path, typer.Option("--simulator", metavar="SIM", help="The users who answer.")],
+    simulator: Annotated[
+        Path, typer.Option("--simulator", metavar="SIM", help="A trained simulator; its users respond to the slates.")
+    ],
     target: OutOption,
     policy: PolicyOption = None,
     config: ConfigOption = None,
@@ -47,7 +64,7 @@ def online_command(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Learn from the answers of simulated users (Algorithm 1 of the paper)."""
+    """Train a policy on the responses of simulated users to its slates (Algorithm 1 of the paper)."""
     return _train("online", data, simulator, target, policy, config, changes, seed, device, threads, as_json)
 
 
@@ -59,7 +76,8 @@ def offline_command(
     data: DataOption,
     target: OutOption,
     simulator: Annotated[
-        Path | None, typer.Option("--simulator", metavar="SIM", help="Users for the final evaluation.")
+        Path | None,
+        typer.Option("--simulator", metavar="SIM", help="A trained simulator, to evaluate the trained policy in."),
     ] = None,
     policy: PolicyOption = None,
     config: ConfigOption = None,
@@ -69,22 +87,22 @@ def offline_command(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Learn from the logged training slates."""
+    """Train a policy on the slates of the log, without interaction."""
     return _train("offline", data, simulator, target, policy, config, changes, seed, device, threads, as_json)
 
 
 @app.command("resume", epilog="Example: gfn4rec train resume runs/gfn")
 def resume_command(
-    directory: Annotated[Path, typer.Argument(metavar="RUN", help="An interrupted run.")],
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of an interrupted run.")],
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it was moved.")] = None,
     simulator: Annotated[
-        Path | None, typer.Option("--simulator", metavar="SIM", help="The simulator, if it has moved.")
+        Path | None, typer.Option("--simulator", metavar="SIM", help="The simulator, if it was moved.")
     ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on with an interrupted run; the result is that of an uninterrupted one."""
+    """Resume an interrupted run; its results are the same as without the interruption."""
     from gfn4rec import api
     from gfn4rec.training.run import Run
 
@@ -92,43 +110,42 @@ def resume_command(
     run = Run.open(directory)
 
     with working(f"opening {directory}") as work:
-        num_steps = run.manifest.settings.training["num_steps"]
+        num_steps = run.manifest.settings.training.num_steps
         try:
-            results = api.resume(directory, chosen, _reporter(work, num_steps), tell, data, simulator)
-        except KeyboardInterrupt:  # not at a step: while it was opened or measured
+            results = api.resume(directory, chosen, work.training(num_steps), tell, data, simulator)
+        except KeyboardInterrupt:  # outside a step: while the run was opened or evaluated
             results = None
     return _print_end(directory, results, as_json)
 
 
 @app.command("options", epilog="Example: gfn4rec train options online")
 def options_command(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="online or offline")],
-    policy: Annotated[str, typer.Argument(metavar="POLICY", help="Some have defaults of their own.")] = "gfn",
+    mode: Annotated[str, typer.Argument(metavar="MODE", help="The loop: online or offline.")],
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="The policy whose defaults are shown.")] = "gfn",
     as_json: JsonOption = False,
 ) -> None:
-    """The settings of a loop: key, default for a policy, meaning."""
+    """List the settings of a training loop, with a policy's defaults."""
     from gfn4rec.config import describe_settings, nearest
-    from gfn4rec.training.config import KINDS, resolve_settings, table_configs
+    from gfn4rec.training.config import MODES, resolve_settings
 
-    kinds = {str(each): each for each in KINDS}
-    if kind not in kinds:
-        raise UserError(f"no loop {kind!r}; {nearest(kind, list(kinds))}")
-    settings = resolve_settings(kinds[kind], policy)
-    training = table_configs(kinds[kind], policy)["training"].parse(settings.training, "training")
-    tables = {"training": describe_settings(training), "users": describe_settings(settings.users)}
+    modes = {str(name): name for name in MODES}
+    if mode not in modes:
+        raise UserError(f"no mode {mode!r}; {nearest(mode, list(modes))}")
+    run_settings = resolve_settings(modes[mode], policy)
+    tables = {
+        "training": describe_settings(run_settings.training),
+        "users": describe_settings(run_settings.users),
+    }
     if as_json:
-        print_json({name: {each.key: each.default for each in described} for name, described in tables.items()})
+        print_json({name: {setting.key: setting.default for setting in settings} for name, settings in tables.items()})
         return
-    for name, described in tables.items():
+    for name, settings in tables.items():
         out().print(f"[{name}]", style="bold")
-        shown = table("", "", "")
-        for each in described:
-            shown.add_row(f"  {each.key}", str(each.default), each.meaning)
-        out().print(shown)
+        print_settings(settings)
 
 
 def _train(
-    kind: Any,
+    mode: "Mode",
     data: Path,
     simulator: Path | None,
     target: Path,
@@ -144,10 +161,10 @@ def _train(
     from gfn4rec.storage import MANIFEST
     from gfn4rec.training.config import resolve_settings
 
-    settings = resolve_settings(kind, policy, config, changes or (), seed)
+    settings = resolve_settings(mode, policy, config, changes or (), seed)
     chosen = choose_device(device, threads)
     with working(f"opening {data}") as work:
-        report = _reporter(work, settings.training["num_steps"])
+        report = work.training(settings.training.num_steps)
         try:
             results = api.train(settings, data, simulator, target, chosen, report)
         except KeyboardInterrupt:
@@ -158,26 +175,18 @@ def _train(
     return _print_end(target, results, as_json)
 
 
-def _reporter(work: Any, num_steps: int) -> Any:
-    def report(step: int, metrics: dict[str, float]) -> None:
-        parts = [f"{name} {metrics[name]:.3f}" for name in ("reward", "loss") if name in metrics]
-        work.advance(f"step {step}, {', '.join(parts)}", step, num_steps)
-
-    return report
-
-
-def _print_end(directory: Path, results: dict[str, Any] | None, as_json: bool) -> int:
+def _print_end(directory: Path, results: "RunResults | None", as_json: bool) -> int:
     from gfn4rec.training.run import Run
 
     if results is None:
-        if Run.open(directory).results is None:  # else another process of the group tells the results
-            typer.echo(f"gfn4rec: stopped; go on with: gfn4rec train resume {directory}", err=True)
+        if Run.open(directory).results is None:  # else another process of the group prints the results
+            typer.echo(f"gfn4rec: stopped; resume with: gfn4rec train resume {directory}", err=True)
             return INTERRUPTED
         return 0
     if as_json:
-        print_json({"out": str(directory), **results})
+        print_json({"out": str(directory), **results.as_dict()})
         return 0
-    names = [name for name in ("greedy", "sampled", "last_steps", "test") if name in results]
-    print_figures({name.replace("_", " "): results[name] for name in names})
-    out().print(f"\n{results['step']:,} steps in {results['seconds']:.0f} s; written to {directory}")
+    rows = {name: getattr(results, name) for name in ("greedy", "sampled", "last_steps", "test")}
+    print_metrics({name.replace("_", " "): row for name, row in rows.items() if row is not None})
+    out().print(f"\n{results.step:,} steps in {results.seconds:.0f} s; written to {directory}")
     return 0

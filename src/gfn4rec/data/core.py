@@ -9,10 +9,10 @@ Codes: TypeAlias = npt.NDArray[np.integer]
 
 
 def k_core(user: Codes, item: Codes, k: int) -> npt.NDArray[np.bool_]:
-    """Which rows are in the largest sub-log in which every user and every item has at least k rows.
+    """Return which rows are in the largest sub-log in which every user and every item has at least k rows.
 
-    Users and items are small non-negative integers. Removing the rare ones makes others rare, so the counts are taken
-    down and the filter repeated until nothing changes. Once most rows are gone, the rest is looked at alone.
+    Users and items are small non-negative integers. Removing rare ones makes others rare, so counting and removing
+    repeat until nothing changes. Once more than half of the rows are gone, the rest is filtered on its own.
     """
     user_count, item_count = np.bincount(user), np.bincount(item)
     is_kept = np.ones(len(user), dtype=bool)
@@ -30,7 +30,7 @@ def k_core(user: Codes, item: Codes, k: int) -> npt.NDArray[np.bool_]:
 
 
 def largest_core(user: Codes, item: Codes) -> int:
-    """The largest k whose k-core keeps something. Cores are nested, so bisection finds it."""
+    """Return the largest k whose k-core is not empty, by bisection: cores are nested."""
     low, high = 1, int(min(np.bincount(user).max(), np.bincount(item).max()))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,5 +1,6 @@
-"""An opened data set: requests and slates as vectorised gathers from one log array, features as index tensors."""
+"""An opened data set: requests and slates gathered from one log array, features as index tensors."""
 
+import copy
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -24,11 +25,22 @@ HISTORY_LENGTH = 50  # L of the paper
 class SlateData:
     """A prepared data set in memory.
 
-    Users and items are numbered from 1; 0 is padding. A log row, a slate: numbers from 0. The history of a request is
-    the window of the log before its row, addressed by offsets and never copied until it is asked for.
+    Users and items are numbered from 1; 0 is padding. Log rows and slates are numbered from 0. The history of a request
+    is the window of the log before its row, addressed by offsets and copied only when it is asked for.
+
+    >>> from gfn4rec.data.prepare import PrepareConfig, prepare
+    >>> from gfn4rec.data.read import read_data
+    >>> manifest = prepare(read_data("synthetic-tiny"), PrepareConfig(), "data/tiny")
+    >>> data = SlateData.open("data/tiny", history_length=20)
+    >>> data.behaviours
+    ('click', 'like', 'share', 'hate')
+    >>> batch = data.slates(data.split("test")[:3])
+    >>> batch.slate_BK.shape, batch.response_BKR.shape, batch.request.history_BH.shape
+    (torch.Size([3, 6]), torch.Size([3, 6, 4]), torch.Size([3, 20]))
     """
 
     def __init__(self, directory: Path, history_length: int = HISTORY_LENGTH, device: torch.device | str = "cpu"):
+        self.directory = directory
         self.manifest: Manifest = read_manifest(directory)
         self.history_length, self.device = history_length, torch.device(device)
         names = ("log", "slates", "users", "items")
@@ -45,10 +57,10 @@ class SlateData:
         first_row = self.users["first_row"].to_numpy()
         # The rows of user u are first_row_U[u] to first_row_U[u + 1]; user 0, the unknown one, has none.
         self.first_row_U = tensor(np.concatenate([[0], first_row, [tables["log"].height]]), torch.int64)
-        slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slates follow each other, K rows each
+        slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slate after slate, K rows each
         self._slate_row = tensor(slate_rows.reshape(-1, self.slate_size), torch.int64)
         self._slate_split = tensor(tables["slates"]["split"].to_numpy(), torch.uint8)
-        self.weight_R = tensor(np.array([each.weight for each in self.manifest.behaviours]), torch.float32)
+        self.weight_R = tensor(np.array([behaviour.weight for behaviour in self.manifest.behaviours]), torch.float32)
         self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)
         self.item_features = _feature_tensors(self.items, self.manifest.item_features).to(device)
         self._window = torch.arange(-history_length, 0, device=device)
@@ -59,6 +71,14 @@ class SlateData:
     ) -> Self:
         """Open a directory that `gfn4rec data prepare` wrote."""
         return cls(Path(directory), history_length, device)
+
+    def with_history(self, length: int) -> Self:
+        """Return the same data set with histories of another length; the arrays are shared."""
+        if length == self.history_length:
+            return self
+        other = copy.copy(self)
+        other.history_length, other._window = length, torch.arange(-length, 0, device=self.device)
+        return other
 
     @property
     def num_users(self) -> int:
@@ -85,32 +105,32 @@ class SlateData:
         return tuple(behaviour.name for behaviour in self.manifest.behaviours)
 
     def split(self, name: str) -> Tensor:
-        """The numbers of the slates of a split: train, val or test."""
+        """Return the numbers of the slates of a split: train, val or test."""
         if name not in SPLITS:
             raise UserError(f"no split {name!r}; {nearest(name, list(SPLITS))}")
         return torch.nonzero(self._slate_split == SPLITS.index(name)).squeeze(1)
 
     def training_rows(self) -> Tensor:
-        """The log rows that a policy may learn from: each user's, up to the first slate that is held out."""
+        """Return the log rows that a policy may learn from: those before the first held-out slate of a user."""
         row, is_held_out = torch.arange(self.num_rows, device=self.device), self._slate_split != SPLITS.index("train")
         first_row = self.first_rows(torch.nonzero(is_held_out).squeeze(1))
         end_U = self.first_row_U[1:].scatter_reduce(0, self.user_at(first_row), first_row, "amin")
         return row[row < end_U[self.user_at(row)]]
 
     def user_at(self, row: Tensor) -> Tensor:
-        """The users of log rows, of any shape."""
+        """Return the users of log rows, of any shape."""
         return self._user_row[row].long()
 
     def item_at(self, row: Tensor) -> Tensor:
-        """The items of log rows, of any shape."""
+        """Return the items of log rows, of any shape."""
         return self._item_row[row].long()
 
     def response_at(self, row: Tensor) -> Tensor:
-        """The responses of log rows, (...) -> (..., R)."""
+        """Return the responses of log rows, (...) -> (..., R)."""
         return self._response_row[row].float()
 
     def requests(self, row_B: Tensor) -> Request:
-        """The requests as they stood just before these log rows."""
+        """Return the requests just before these log rows."""
         return self._windows(self.user_at(row_B), row_B[:, None] + self._window)
 
     def _windows(self, user_B: Tensor, index_BH: Tensor) -> Request:
@@ -121,33 +141,26 @@ class SlateData:
         return Request(user_B, history_BH, response_BHR)
 
     def items_of(self, user: int) -> Tensor:
-        """The items of all events of a user, oldest first; the unknown user, 0, has none."""
+        """Return the items of all events of a user, oldest first; the unknown user, 0, has none."""
         return self.item_at(torch.arange(int(self.first_row_U[user]), int(self.first_row_U[user + 1])))
 
     def latest(self, user_B: Tensor) -> Request:
-        """The requests of users as they stand after the whole log; user 0 has no history."""
+        """Return the requests of users after the whole log; user 0 has no history."""
         index_BH = self.first_row_U[user_B + 1][:, None] + self._window
         return self._windows(user_B, index_BH)
 
     def slates(self, slate_B: Tensor) -> SlateBatch:
-        """Logged slates with their answers, and the requests before them."""
+        """Return logged slates with their responses, and the requests before them."""
         row_BK = self._slate_row[slate_B]
-        response_BKR = self.response_at(row_BK)
-        item_reward_BK = response_BKR @ self.weight_R
-        return SlateBatch(
-            request=self.requests(row_BK[:, 0]),
-            slate_BK=self.item_at(row_BK),
-            response_BKR=response_BKR,
-            item_reward_BK=item_reward_BK,
-            reward_B=item_reward_BK.mean(dim=1),
-        )
+        request, response_BKR = self.requests(row_BK[:, 0]), self.response_at(row_BK)
+        return SlateBatch.of(request, self.item_at(row_BK), response_BKR, self.weight_R)
 
     def first_rows(self, slate_B: Tensor) -> Tensor:
-        """The log rows at which slates begin; a request before one is what the slate answered."""
+        """Return the first log rows of slates; the request of a slate is the one before its first row."""
         return self._slate_row[slate_B, 0]
 
     def interactions(self) -> Interactions:
-        """The log with its raw ids and features: preparing it once more gives the same tables."""
+        """Return the log with its raw ids and features; preparing it again gives the same tables."""
 
         def raw(ids: pl.Series, number: Tensor) -> pl.Series:
             return ids[number.cpu().numpy().astype(np.int64) - 1]
@@ -163,12 +176,13 @@ class SlateData:
         )
         return Interactions(
             log=log,
-            behaviours=tuple(Behaviour(each.name, each.weight) for each in self.manifest.behaviours),
+            behaviours=tuple(Behaviour(entry.name, entry.weight) for entry in self.manifest.behaviours),
             users=decode_features(self.users, self.manifest.user_features),
             items=decode_features(self.items, self.manifest.item_features),
             raw_files=tuple(RawFile(file.name, partial(str, file.sha256)) for file in self.manifest.raw_files),
             timed=self.manifest.timed,
             origin=self.manifest.origin,
+            rho=self.manifest.rho,
         )
 
 
@@ -189,7 +203,7 @@ def _feature_tensors(table: pl.DataFrame, entries: tuple[FeatureEntry, ...]) -> 
 
 
 def _padded(lists: pl.Series) -> Tensor:
-    """Lists of indices as a matrix with zeros on the right, and a row of zeros in front for the padding item."""
+    """Return lists of indices as a matrix, padded with zeros, with a first row of zeros for the padding item."""
     length = np.concatenate([[0], lists.list.len().to_numpy()])
     padded = np.zeros((len(length), length.max()), dtype=np.int64)
     padded[np.arange(padded.shape[1]) < length[:, None]] = lists.explode().to_numpy()

@@ -1,4 +1,4 @@
-"""Fetch a published archive: with progress, resumed where it broke off, checked, and unpacked as far as needed."""
+"""Download a published archive: with progress, resumable, verified by its checksum, and unpacked where needed."""
 
 import contextlib
 import fnmatch
@@ -28,22 +28,22 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Archive:
-    """Where a data set lies, and what of it is wanted."""
+    """The address of a data set, and the files needed from it."""
 
     url: str
-    md5: str | None  # None: not known, so what was fetched is only checked for its length
+    md5: str | None  # None: not published, so only the length is verified
     members: tuple[str, ...]  # patterns of the files to unpack
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: $GFN4REC_CACHE, or gfn4rec in the user's cache folder."""
+    """Return the folder of downloads: $GFN4REC_CACHE, or gfn4rec in the user's cache folder."""
     chosen = os.environ.get("GFN4REC_CACHE")
     home = os.environ.get("XDG_CACHE_HOME")
     return Path(chosen) if chosen else (Path(home) if home else Path.home() / ".cache") / "gfn4rec"
 
 
 def fetch(name: str, archive: Archive, layout: str, progress: Progress = lambda *_: None) -> Path:
-    """The folder with the wanted files of an archive, fetched and unpacked if that was not done before."""
+    """Return the folder with the needed files of an archive; download and unpack it unless that was done before."""
     folder = cache_folder() / name
     if folder.is_dir():
         return folder
@@ -54,10 +54,14 @@ def fetch(name: str, archive: Archive, layout: str, progress: Progress = lambda 
             _download(archive.url, file, archive.md5, progress)
         except (OSError, http.client.HTTPException) as error:
             partial = _partial(file)
-            kept = f"; {partial.stat().st_size:,} bytes are kept, run it again to go on" if partial.exists() else ""
+            kept = (
+                f"; {partial.stat().st_size:,} bytes are kept, run the command again to resume"
+                if partial.exists()
+                else ""
+            )
             raise UserError(
-                f"{archive.url}: cannot be fetched ({_reason(error)}){kept}; "
-                f"or fetch it elsewhere, unpack it, and name the folder with {layout} by --raw"
+                f"{archive.url}: cannot be downloaded ({_reason(error)}){kept}; "
+                f"or download it elsewhere, unpack it, and name the folder with {layout} by --raw"
             ) from error
     _unpack(file, archive.members, folder)
     return folder
@@ -84,19 +88,19 @@ def _download(url: str, file: Path, md5: str | None, progress: Progress) -> None
                 num_bytes += len(chunk)
                 progress(num_bytes, total)
     if total is not None and num_bytes < total:
-        raise http.client.HTTPException(f"the connection broke off at {num_bytes:,} of {total:,} bytes")
+        raise http.client.HTTPException(f"the connection was lost at {num_bytes:,} of {total:,} bytes")
     if md5 is not None:
         with partial.open("rb") as content:
-            found = hashlib.file_digest(content, "md5").hexdigest()
-        if found != md5:
+            actual = hashlib.file_digest(content, "md5").hexdigest()
+        if actual != md5:
             partial.unlink()
-            raise UserError(f"{url}: the checksum is {found}, not {md5}; what was fetched is thrown away, try again")
+            raise UserError(f"{url}: the checksum is {actual}, not {md5}; the download was deleted, try again")
     partial.rename(file)
 
 
 @contextlib.contextmanager
 def _respond(url: str, start: int) -> Iterator[tuple[http.client.HTTPResponse, int]]:
-    """A response, and the byte it begins at: `start` if the server can resume there, else 0."""
+    """Yield a response and the byte it begins at: `start` if the server can resume there, else 0."""
     request = urllib.request.Request(url, headers={"User-Agent": f"gfn4rec/{__version__}"})
     if start:
         request.add_header("Range", f"bytes={start}-")
@@ -105,7 +109,7 @@ def _respond(url: str, start: int) -> Iterator[tuple[http.client.HTTPResponse, i
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise
-        # Nothing is left to fetch, or what we have is longer than the file: begin again.
+        # Nothing is left to download, or the partial file is longer than the archive: start again.
         request.remove_header("Range")
         response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
     with response:
@@ -113,7 +117,7 @@ def _respond(url: str, start: int) -> Iterator[tuple[http.client.HTTPResponse, i
 
 
 def _unpack(file: Path, members: tuple[str, ...], folder: Path) -> None:
-    """Unpack the wanted members, flat, into `folder`, whole or not at all."""
+    """Unpack the needed members into `folder`, without sub-folders, all or none."""
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     missing = set(members)
     try:
@@ -125,7 +129,9 @@ def _unpack(file: Path, members: tuple[str, ...], folder: Path) -> None:
                     with (fresh / Path(name).name).open("wb") as target:
                         shutil.copyfileobj(content, target, _CHUNK_BYTES)
         if missing:
-            raise UserError(f"{file}: holds no {sorted(missing)[0]}; it is not the archive it should be, delete it")
+            raise UserError(
+                f"{file}: holds no {sorted(missing)[0]}, so it is the wrong archive; delete it and try again"
+            )
         fresh.chmod(0o755)
         fresh.rename(folder)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:

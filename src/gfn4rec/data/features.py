@@ -1,4 +1,4 @@
-"""Feature tables -> index columns with vocabularies, in the order of the users and items that are kept."""
+"""Feature tables -> index columns with vocabularies, in the order of the users and items of the prepared log."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ from gfn4rec.errors import UserError
 
 UNKNOWN = 1  # 0 is padding, known values follow
 FIRST_VALUE = 2
-_LARGEST = 1e100  # of a numeric feature: beyond it squares overflow
+_LARGEST = 1e100  # absolute value of a numeric feature; squares of larger ones overflow
 
 
 def encode_features(table: FeatureTable | None, ids: pl.Series) -> tuple[pl.DataFrame, tuple[FeatureEntry, ...]]:
-    """One row per id: `id`, maybe `title`, and each feature as an index, a list of indices, or a number."""
+    """Return one row per id: `id`, `title` if there is one, and features as indices, lists of indices, or numbers."""
     if table is None:
         return pl.DataFrame({"id": ids}), ()
     rows = _rows_of(table, ids)
@@ -28,7 +28,7 @@ def encode_features(table: FeatureTable | None, ids: pl.Series) -> tuple[pl.Data
 
 
 def decode_features(frame: pl.DataFrame, entries: tuple[FeatureEntry, ...]) -> FeatureTable:
-    """The inverse: a feature table with the raw values, numbered in the same order as before."""
+    """Invert `encode_features`: return a feature table with the raw values, and vocabularies in the same order."""
     columns = [pl.col("id")] + ([pl.col("title")] if "title" in frame.columns else [])
     features = []
     for entry in entries:
@@ -49,11 +49,11 @@ def _each_value(entry: FeatureEntry, column: pl.Expr, vocabulary: Mapping[int, s
 
 
 def _rows_of(table: FeatureTable, ids: pl.Series) -> pl.DataFrame:
-    """The table's rows for `ids`, in their order; ids without a row get nulls."""
+    """Return the table's rows for `ids`, in their order; ids without a row get nulls."""
     wanted = pl.DataFrame({"id": ids})
     frame = table.frame
     id_type = frame.collect_schema()["id"]
-    if id_type.is_float():  # integers with a gap, as some tools write them
+    if id_type.is_float():  # integers with missing values, as some tools write them
         frame = frame.with_columns(pl.col("id").cast(pl.Int64))
     elif not (id_type.is_integer() or id_type == pl.String):
         raise UserError(f"{table.source}: its ids hold {id_type}; ids are integers or strings")
@@ -61,13 +61,13 @@ def _rows_of(table: FeatureTable, ids: pl.Series) -> pl.DataFrame:
         frame = frame.with_columns(pl.col("id").cast(pl.String))
         wanted = wanted.with_columns(pl.col("id").cast(pl.String))
     frame = frame.with_columns(pl.col("id").cast(wanted.schema["id"]))
-    found = _collect(table, frame.join(wanted.lazy(), on="id", how="semi"))
-    repeated = found["id"].is_duplicated()
+    rows = _collect(table, frame.join(wanted.lazy(), on="id", how="semi"))
+    repeated = rows["id"].is_duplicated()
     if repeated.any():
-        raise UserError(f"{table.source}: id {found['id'].filter(repeated)[0]} has several rows; keep one of them")
-    if not found.height:
-        raise UserError(f"{table.source}: none of its ids occurs in the log; are they written alike?")
-    return wanted.join(found, on="id", how="left", maintain_order="left").with_columns(ids.alias("id"))
+        raise UserError(f"{table.source}: id {rows['id'].filter(repeated)[0]} has several rows; keep one of them")
+    if not rows.height:
+        raise UserError(f"{table.source}: none of its ids occurs in the log; write them as in the log")
+    return wanted.join(rows, on="id", how="left", maintain_order="left").with_columns(ids.alias("id"))
 
 
 def _collect(table: FeatureTable, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -78,7 +78,7 @@ def _collect(table: FeatureTable, frame: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _vocabulary(table: FeatureTable, feature: Feature, values: pl.Series) -> tuple[str, ...]:
-    """The values that occur among `values`, in the given order or in that of the whole raw table."""
+    """Return the distinct values among `values`, in the given order or in that of the whole raw table."""
     present = values.drop_nulls().unique()
     if feature.vocabulary is not None:
         kept = set(present.to_list())
@@ -105,7 +105,7 @@ def _encode_categorical(table: FeatureTable, feature: Feature, rows: pl.DataFram
 
 
 def _encode_multi(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -> tuple[pl.Series, FeatureEntry]:
-    """Repeated values of one row count once; a row without values has the single value `unknown`."""
+    """Encode lists of values: repeated ones count once, and an empty list becomes the single value `unknown`."""
     exploded = (
         rows.lazy()
         .select(row=pl.int_range(pl.len()), value=pl.col(feature.name))
@@ -125,7 +125,7 @@ def _encode_multi(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -> 
 
 
 def _encode_numeric(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -> tuple[pl.Series, FeatureEntry]:
-    """Numbers stay as they are; mean and deviation go into the manifest, for standardising when they are loaded."""
+    """Keep numbers as they are; their mean and deviation go into the manifest, for standardising on loading."""
     values = rows[feature.name].cast(pl.Float64).fill_nan(None)
     infinite = values.is_infinite().fill_null(False)
     if infinite.any():

@@ -1,15 +1,14 @@
-"""Which data set something was made for, and a refusal of any other."""
+"""Which data set something was trained for, so that it is not used with another."""
 
 from pathlib import Path
-from typing import Any
 
 from gfn4rec.config import StrictConfig
-from gfn4rec.data.manifest import Manifest
+from gfn4rec.data.manifest import Manifest, PrepareConfig
 from gfn4rec.errors import UserError
 
 
 class DataIdentity(StrictConfig):
-    """The data set that weights belong to: whose users, items and behaviours they speak of."""
+    """The data set that weights belong to, by its users, items and behaviours."""
 
     name: str
     users_sha256: str
@@ -17,28 +16,36 @@ class DataIdentity(StrictConfig):
     behaviours: tuple[str, ...]
 
 
+class DataContent(StrictConfig):
+    """What results depend on: checksums of the files, weights of behaviours, how slates were cut and split."""
+
+    files: dict[str, str]
+    weights: dict[str, float]
+    settings: PrepareConfig
+
+
 def identity_of(data: Manifest) -> DataIdentity:
-    """What is remembered of a data set."""
+    """Return what weights remember of the data set they were trained for."""
     return DataIdentity(
         name=data.name,
         users_sha256=data.files["users.parquet"].content_sha256,
         items_sha256=data.files["items.parquet"].content_sha256,
-        behaviours=tuple(each.name for each in data.behaviours),
+        behaviours=tuple(behaviour.name for behaviour in data.behaviours),
     )
 
 
-def content_of(data: Manifest) -> dict[str, Any]:
-    """All that results depend on: every file, what behaviours earn, how slates were cut and split."""
-    return {
-        "files": {name: entry.content_sha256 for name, entry in data.files.items()},
-        "weights": {each.name: each.weight for each in data.behaviours},
-        "settings": data.settings.model_dump(mode="json"),
-    }
+def content_of(data: Manifest) -> DataContent:
+    """Return all that results depend on: checksums of files, weights of behaviours, how slates were cut and split."""
+    return DataContent(
+        files={name: entry.content_sha256 for name, entry in data.files.items()},
+        weights={behaviour.name: behaviour.weight for behaviour in data.behaviours},
+        settings=data.settings,
+    )
 
 
 def refuse_other_data(identity: DataIdentity, data: Manifest, where: Path) -> None:
-    """What was made for other users, items or behaviours means nothing here."""
-    if identity != identity_of(data).model_copy(update={"name": identity.name}):  # copies may have names of their own
+    """Raise an error unless the data set has the users, items and behaviours that `where` was made for."""
+    if identity != identity_of(data).model_copy(update={"name": identity.name}):  # copies may have other names
         raise UserError(
             f"{where}: made for another data set ({identity.name}), not for this {data.name}; "
             "name the one it was trained on, or train one for this"

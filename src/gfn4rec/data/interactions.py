@@ -1,17 +1,19 @@
-"""`Interactions`: the one validated currency between every reader and everything after it."""
+"""`Interactions`: the validated log that every reader returns and everything else takes."""
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import polars as pl
+from pydantic import JsonValue
 
 from gfn4rec.errors import UserError
 
 FeatureKind = Literal["categorical", "multi", "numeric"]
 
+DEFAULT_RHO = 0.2
 NUM_SHOWN_OFFENDERS = 3
 REQUIRED_COLUMNS = ("user", "item", "time")
 RESERVED_NAMES = (*REQUIRED_COLUMNS, "in_slate")  # columns of a prepared log
@@ -20,7 +22,7 @@ _NAME = re.compile(r"\w[\w .:+/-]*")
 
 
 def check_names(names: Sequence[str], reserved: Sequence[str], what: str) -> None:
-    """An error if a name is taken, repeated, or not made of letters, digits and a few signs."""
+    """Raise an error if a name is reserved, repeated, or has other characters than letters, digits and a few signs."""
     for name in names:
         if not _NAME.fullmatch(name):
             raise UserError(f"{what} {name!r}: write a name of letters, digits, spaces and . : + / - _")
@@ -31,13 +33,13 @@ def check_names(names: Sequence[str], reserved: Sequence[str], what: str) -> Non
 
 
 def at_least(column: str, threshold: float) -> pl.Expr:
-    """A rating turned into a response; a missing rating stays null, so that validation names its row."""
+    """Return the expression of a response: at least this rating. A missing one stays null, for validation to report."""
     return pl.col(column).fill_nan(None) >= threshold
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A kind of response, such as a click, and what it is worth."""
+    """A kind of response, such as a click, and its weight in the reward."""
 
     name: str
     weight: float = 1.0
@@ -50,15 +52,15 @@ class Feature:
     name: str
     kind: FeatureKind
     vocabulary: tuple[str, ...] | None = None
-    """The order in which values are numbered; without it, the order of first appearance in the whole table."""
+    """The order in which values are numbered; by default that of first appearance in the whole table."""
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """What is known about users or items: a column `id`, maybe a column `title`, and one column per feature.
+    """Features of users or items: a column `id`, an optional column `title`, and one column per feature.
 
     Categorical columns hold strings, multi-valued ones lists of strings, numeric ones floats; null means unknown. The
-    frame is lazy because a catalogue file can be far larger than the part of it that survives the filter.
+    frame is lazy, because the file can be far larger than the part of it that is needed after the filter.
     """
 
     frame: pl.LazyFrame
@@ -68,14 +70,14 @@ class FeatureTable:
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file that was read, and how its rows lie in the log."""
+    """A file that was read, and which rows of the log are its rows."""
 
     name: str
-    sha256: Callable[[], str]  # the checksum may still be on its way when the rows are there
+    sha256: Callable[[], str]  # it may still be computing when the rows are there
     num_rows: int = 0  # rows it contributed to the log; 0 for feature files
     first_line: int = 1  # the line of its first row, counted from 1
-    row_word: str = "line"  # "row" where lines mean nothing (Parquet)
-    place: str = ""  # how messages name it; its path
+    row_word: str = "line"  # "row" where there are no lines (Parquet)
+    place: str = ""  # its path, for error messages
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,15 @@ class Interactions:
 
     `log` has the columns user, item (integers or strings), time (integer or float) and one 0/1 column per behaviour,
     in file order. Building one checks all of that, names the first offending rows, and keeps responses as booleans.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"uid": [1, 1, 2], "film": ["a", "b", "a"], "ts": [10, 20, 15], "rating": [5, 2, 4]})
+    >>> log = Interactions.from_frame(frame, user="uid", item="film", time="ts", behaviours={"like": "rating>=4"})
+    >>> log.log.rows()
+    [(1, 'a', 10, True), (1, 'b', 20, False), (2, 'a', 15, True)]
+    >>> Interactions.from_frame(frame, user="uid", item="flim", behaviours={"like": "rating>=4"})
+    Traceback (most recent call last):
+    gfn4rec.errors.UserError: frame: no column 'flim'; did you mean 'film'?
     """
 
     log: pl.DataFrame
@@ -92,11 +103,13 @@ class Interactions:
     items: FeatureTable | None = None
     raw_files: tuple[RawFile, ...] = ()
     timed: bool = True
-    """False where there are no times and rows count in file order: `time` is then the row number."""
+    """False if there are no times and the rows are in order; `time` is then the row number."""
     raw_columns: Mapping[str, str] = field(default_factory=dict)
-    """What columns are called in the raw files, where they have other names there."""
-    origin: Mapping[str, Any] = field(default_factory=dict)
-    """How the log was made of the raw files: thresholds, seeds and the like."""
+    """The names of columns in the raw files, where they differ."""
+    origin: Mapping[str, JsonValue] = field(default_factory=dict)
+    """How the log came from the raw files: thresholds, seeds and the like."""
+    rho: float = DEFAULT_RHO
+    """Strength of item influence in simulators of these users, unless they are given another."""
 
     def __post_init__(self) -> None:
         names = [behaviour.name for behaviour in self.behaviours]
@@ -108,6 +121,8 @@ class Interactions:
                 raise UserError(
                     f"behaviour {behaviour.name!r} has the weight {behaviour.weight}; weights are finite numbers"
                 )
+        if not (math.isfinite(self.rho) and self.rho >= 0):
+            raise UserError(f"rho is {self.rho}; write a finite number of at least 0")
         for table, what in ((self.users, "user feature"), (self.items, "item feature")):
             check_names([feature.name for feature in table.features] if table else [], RESERVED_FEATURES, what)
         missing = [name for name in (*REQUIRED_COLUMNS, *names) if name not in self.log.columns]
@@ -120,8 +135,37 @@ class Interactions:
         columns = [_as_id(self.log["user"]), _as_id(self.log["item"]), _as_number(self.log["time"])]
         object.__setattr__(self, "log", pl.DataFrame([*columns, *(self.log[name].cast(pl.Boolean) for name in names)]))
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: object,
+        *,
+        behaviours: Mapping[str, str],
+        weights: Mapping[str, float] | None = None,
+        user: str = "user",
+        item: str = "item",
+        time: str | None = "time",
+        users: "FeatureTable | None" = None,
+        items: "FeatureTable | None" = None,
+        rho: float = DEFAULT_RHO,
+        name: str = "frame",
+    ) -> "Interactions":
+        """Read a pandas or polars DataFrame with one row per item shown to a user.
+
+        `behaviours` says what counts as a response: a 0/1 column as in `{"click": "is_click"}`, or a number with a
+        threshold as in `{"like": "rating>=4"}`. `weights` are their weights in the reward, 1 by default. `user`, `item`
+        and `time` name the columns; with `time=None` the rows are in order. Errors call the frame `name`.
+        """
+        from gfn4rec.data.readers.frame import read_frame  # it builds Interactions
+        from gfn4rec.data.readers.own import LogColumns
+
+        names = {"user": user, "item": item} | ({"order": "file"} if time is None else {"time": time})
+        columns = LogColumns.parse(names, name)
+        interactions = read_frame(frame, columns, behaviours, weights or {}, name, rho)
+        return replace(interactions, users=users, items=items)
+
     def locate(self, row: int) -> str:
-        """Where a row of the log stands in the raw files."""
+        """Return the place of a log row in the raw files."""
         for file in self.raw_files:
             if row < file.num_rows:
                 return f"{file.place or file.name} {file.row_word} {row + file.first_line}"
@@ -136,7 +180,12 @@ class Interactions:
                 raise UserError(f"column {self._raw(name)!r} holds {dtype}; ids are integers or strings")
         time = self.log["time"]
         no_time = time.is_null() | (~time.is_finite() if time.dtype.is_float() else False)
-        self._refuse(no_time, "time", "has no value", "fill it in, or pass --order file to keep the order of the file")
+        self._refuse(
+            no_time,
+            "time",
+            "has no value",
+            "fill it in, or pass --order file (in Python: time=None) to keep the order of the rows",
+        )
         if not time.dtype.is_numeric():
             raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
         for name in behaviours:

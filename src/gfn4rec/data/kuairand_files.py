@@ -1,4 +1,4 @@
-"""A log written in KuaiRand's own file layout, so that its reader can be tried at its real size."""
+"""Writes a log in KuaiRand's file layout, to test its reader at full size."""
 
 from pathlib import Path
 

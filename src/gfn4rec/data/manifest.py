@@ -1,8 +1,8 @@
-"""The manifest of a prepared data set: what it is, what it came from, and what was done to it."""
+"""The manifest of a prepared data set: its content, its sources, and the settings it was prepared with."""
 
-from typing import Any, Final
+from typing import Final
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, JsonValue
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import FeatureKind
@@ -12,12 +12,16 @@ VERSION: Final = 2
 
 
 class PrepareConfig(StrictConfig):
-    """How a log is turned into slates."""
+    """How a log is filtered, cut into slates and split.
 
-    core: int = Field(default=20, ge=1)  # rows that each user and each item must keep; 1 keeps all
+    >>> PrepareConfig(core=5).slate_size
+    6
+    """
+
+    core: int = Field(default=20, ge=1)  # rows that each user and each item must have; 1 keeps all
     slate_size: int = Field(default=6, ge=1)  # K
-    test_slates: int = Field(default=1, ge=0)  # last slates of each user
-    val_slates: int = Field(default=1, ge=0)  # the slates before those
+    test_slates: int = Field(default=1, ge=0)  # the last slates of each user are the test set
+    val_slates: int = Field(default=1, ge=0)  # the slates before those are for validation
 
 
 class BehaviourEntry(StrictConfig):
@@ -29,60 +33,60 @@ class BehaviourEntry(StrictConfig):
 
 
 class FeatureEntry(StrictConfig):
-    """A feature column. Indices: 0 padding, 1 unknown, then the vocabulary in its order."""
+    """A feature column. Index 0 is padding, 1 is unknown, and the vocabulary follows in its order."""
 
     name: str
     kind: FeatureKind
-    num_unknown: int  # users or items without a value
+    num_unknown: int  # number of users or items without a value
     vocabulary: tuple[str, ...] = ()  # raw values in the order of first appearance in the whole raw file
-    mean: FiniteFloat = 0.0  # numeric features: for standardising
+    mean: FiniteFloat = 0.0  # of a numeric feature, for standardising
     deviation: FiniteFloat = 1.0
 
 
 class RawFileEntry(StrictConfig):
-    """A raw file that was read."""
+    """A raw file that was read, and its checksum."""
 
     name: str
     sha256: str
 
 
 class FileEntry(StrictConfig):
-    """A file of the data set itself."""
+    """A file of the data set, its size and checksums."""
 
     num_bytes: int
     sha256: str
-    content_sha256: str  # of the values alone: whatever version of a library has written them
+    content_sha256: str  # of the values alone, the same whichever library version wrote them
 
 
 class Statistics(StrictConfig):
-    """What was there, what was taken away, and what is left."""
+    """Counts of the raw log, of what was removed, and of the result."""
 
     raw_records: int
     raw_users: int
     raw_items: int
-    records: int  # what the k-core filter left
+    records: int  # after the k-core filter
     users: int
     items: int
-    duplicate_records: int  # those among them equal to an earlier one in user, item and time: dropped
-    conflicting_duplicates: int  # dropped ones whose responses differ from those of the row that was kept
-    rows: int  # of the log: records less duplicates
+    duplicate_records: int  # of these, dropped as equal to an earlier one in user, item and time
+    conflicting_duplicates: int  # of these, with other responses than the row that was kept
+    rows: int  # of the prepared log: records without duplicates
     slates: int
     train_slates: int
     val_slates: int
     test_slates: int
     rows_in_slates: int
-    rows_skipped: int  # repeat an item of their slate; kept in histories
-    rows_leading: int  # before a user's first whole slate; kept in histories
+    rows_skipped: int  # they repeat an item of their slate; kept in histories
+    rows_leading: int  # before a user's first full slate; kept in histories
     users_without_slate: int
-    users_short_of_test: int  # of the users with a slate, those with fewer test slates than asked for
-    users_without_test: int  # and those with none, if any was asked for
+    users_short_of_test: int  # users with a slate, but fewer test slates than asked for
+    users_without_test: int  # of these, with no test slate though one was asked for
     users_short_of_val: int
     users_without_val: int
     longest_log: int
 
 
 class Manifest(StrictConfig):
-    """`manifest.json`."""
+    """The content of `manifest.json`."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -90,15 +94,16 @@ class Manifest(StrictConfig):
     settings: PrepareConfig
     timed: bool
     behaviours: tuple[BehaviourEntry, ...]
+    rho: FiniteFloat = Field(ge=0)  # default strength of item influence in simulators of these users
     user_features: tuple[FeatureEntry, ...]
     item_features: tuple[FeatureEntry, ...]
     statistics: Statistics
     raw_files: tuple[RawFileEntry, ...]
-    origin: dict[str, Any]  # how the log was made of the raw files: thresholds, seeds and the like
+    origin: dict[str, JsonValue]  # how the log came from the raw files: thresholds, seeds and the like
     files: dict[str, FileEntry]
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The least and the greatest reward that one item can earn."""
+        """The least and the greatest reward of one item."""
         weights = [behaviour.weight for behaviour in self.behaviours]
         return sum(min(weight, 0.0) for weight in weights), sum(max(weight, 0.0) for weight in weights)

@@ -1,4 +1,4 @@
-"""Interactions -> a prepared data set directory: filtered, ordered, numbered, cut into slates, split, written."""
+"""Interactions -> a prepared directory: filtered, ordered, numbered, cut into slates, split, written."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ import polars as pl
 from gfn4rec.data.core import k_core, largest_core
 from gfn4rec.data.features import encode_features
 from gfn4rec.data.interactions import Interactions
-from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, PrepareConfig, RawFileEntry, Statistics
+from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
+from gfn4rec.data.manifest import PrepareConfig as PrepareConfig
 from gfn4rec.data.slates import SPLITS, TEST, TRAIN, VAL, Ints, Segments, cut_segments, split_slates
 from gfn4rec.data.storage import TableWriter, write_manifest
 from gfn4rec.errors import UserError
@@ -19,15 +20,15 @@ from gfn4rec.storage import replace_directory
 
 Report = Callable[[str], None]
 
-# Columns of our own beside the user's: no behaviour can have such a name.
+# Columns of our own beside the user's; no behaviour can have such a name.
 _KEY, _ROW, _KEPT = "\x00key", "\x00row", "\x00kept"
 
-_COMPACT = 4  # integer ids are coded by their distance from the least if they span less than this many times the rows
+_COMPACT = 4  # integer ids that span less than this many times the rows are coded by their distance from the least
 
 
 @dataclass(frozen=True)
 class _Filtered:
-    """The rows the k-core filter left, in file order, users and items as codes, and how much there was before."""
+    """The rows that the k-core filter left, in file order, with users and items as codes, and the counts before it."""
 
     log: pl.DataFrame
     user_of_code: pl.Series
@@ -38,7 +39,7 @@ class _Filtered:
 
 @dataclass(frozen=True)
 class _Numbered:
-    """The log sorted by user, then time, then file order, without duplicates, users and items numbered from 1."""
+    """The log sorted by user, then time, then file order, without duplicates; users and items are numbered from 1."""
 
     log: pl.DataFrame
     user_ids: pl.Series
@@ -48,47 +49,74 @@ class _Numbered:
     num_conflicts: int
 
 
+@dataclass(frozen=True)
+class _Slates:
+    """The slates of the log, and their split."""
+
+    segments: Segments
+    num_of_user: Ints
+    split: npt.NDArray[np.uint8]
+
+
 def prepare(
-    interactions: Interactions, config: PrepareConfig, out: Path, name: str, report: Report = lambda _: None
+    interactions: Interactions,
+    config: PrepareConfig,
+    out: Path | str,
+    name: str | None = None,
+    report: Report = lambda _: None,
 ) -> Manifest:
-    """Write the prepared data set to `out`, whole or not at all. `report` is told each stage."""
+    """Write the prepared data set to `out`, whole or not at all, and return its manifest.
+
+    Without a `name`, the data set is called like the directory. `report` is called with the name of each stage.
+
+    >>> from gfn4rec.data.prepare import PrepareConfig
+    >>> from gfn4rec.data.read import read_data
+    >>> manifest = prepare(read_data("synthetic-tiny"), PrepareConfig(core=5, slate_size=6), "data/tiny")
+    >>> manifest.name, manifest.statistics.users, manifest.statistics.items
+    ('tiny', 80, 60)
+    """
+    out = Path(out)
     report("filtering")
     filtered = _filter(interactions.log, config.core)
     report("ordering")
-    numbered = _number(filtered, [each.name for each in interactions.behaviours], interactions.timed)
+    numbered = _number(filtered, [behaviour.name for behaviour in interactions.behaviours], interactions.timed)
     report("cutting slates and writing")
-    with replace_directory(out, FORMAT) as directory, TableWriter(directory) as writer:
-        segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
-        if not len(segments.row_SK):
-            raise UserError(_no_slates(numbered, config.slate_size))
-        writer.write("log", numbered.log.with_columns(in_slate=_marked(segments.row_SK, numbered.log.height)))
-        slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
-        num_slates_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
-        split = split_slates(num_slates_of_user, config.test_slates, config.val_slates)
-        writer.write("slates", pl.DataFrame({"split": split}))
+    with replace_directory(out, FORMAT) as directory:
+        manifest = _write(directory, name or out.resolve().name, interactions, config, filtered, numbered)
+        write_manifest(directory, manifest)
+    return manifest
+
+
+def _write(
+    directory: Path,
+    name: str,
+    interactions: Interactions,
+    config: PrepareConfig,
+    filtered: _Filtered,
+    numbered: _Numbered,
+) -> Manifest:
+    """Cut the log into slates, write all tables, and return the manifest."""
+    with TableWriter(directory) as writer:
+        slates = _cut(numbered, config)
+        writer.write("log", numbered.log.with_columns(in_slate=_marked(slates.segments.row_SK, numbered.log.height)))
+        writer.write("slates", pl.DataFrame({"split": slates.split}))
         users, user_features = encode_features(interactions.users, numbered.user_ids)
         writer.write("users", users.with_columns(first_row=pl.Series(numbered.offset[:-1])))
         items, item_features = encode_features(interactions.items, numbered.item_ids)
         writer.write("items", items)
-        manifest = Manifest(
+        return Manifest(
             name=name,
             settings=config,
             timed=interactions.timed,
-            behaviours=tuple(
-                BehaviourEntry(
-                    name=each.name, weight=each.weight, rate=float(numbered.log[each.name].to_numpy().mean())
-                )
-                for each in interactions.behaviours
-            ),
+            behaviours=_behaviour_entries(interactions, numbered.log),
+            rho=interactions.rho,
             user_features=user_features,
             item_features=item_features,
-            statistics=_statistics(interactions, config, filtered, numbered, segments, num_slates_of_user, split),
+            statistics=_statistics(interactions, config, filtered, numbered, slates),
             origin=dict(interactions.origin),
             raw_files=tuple(RawFileEntry(name=file.name, sha256=file.sha256()) for file in interactions.raw_files),
             files=writer.finish(),
         )
-        write_manifest(directory, manifest)
-    return manifest
 
 
 def _filter(log: pl.DataFrame, core: int) -> _Filtered:
@@ -108,7 +136,7 @@ def _filter(log: pl.DataFrame, core: int) -> _Filtered:
 
 
 def _codes(ids: pl.Series) -> tuple[Ints, pl.Series]:
-    """Small integers, not many more than there are rows, in the order of the ids; and the id of each code."""
+    """Return small integers, few more than there are rows, in the order of the ids; and the id of each code."""
     if ids.dtype.is_integer():
         values = ids.to_numpy()
         low, high = int(values.min()), int(values.max())
@@ -118,12 +146,12 @@ def _codes(ids: pl.Series) -> tuple[Ints, pl.Series]:
 
 
 def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbered:
-    """Sort, drop duplicates, number.
+    """Sort, drop duplicates, and number.
 
-    Users count in the order of their ids, items in that of their first appearance in the sorted log.
+    Users are numbered in the order of their ids, items in the order of first appearance in the sorted log.
     """
     log = _sorted(filtered.log)
-    # Without times a repetition cannot be told from a second visit, so nothing is dropped.
+    # Without times a duplicate looks like a second visit, so nothing is dropped.
     is_repeat, num_conflicts = _repeats(log, behaviours) if timed else (None, 0)
     if is_repeat is not None:
         log = log.filter(~is_repeat)
@@ -131,7 +159,7 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
     is_first = np.append(True, user[1:] != user[:-1])
     first_row = np.flatnonzero(is_first)
     first_seen = np.full(int(item.max()) + 1, len(item))
-    first_seen[item[::-1]] = np.arange(len(item))[::-1]  # the last write, of the earliest row, stays
+    first_seen[item[::-1]] = np.arange(len(item))[::-1]  # the last write stays: that of the earliest row
     by_appearance = np.argsort(first_seen, kind="stable")[: np.count_nonzero(first_seen < len(item))]
     number = np.zeros(len(first_seen), dtype=np.uint32)
     number[by_appearance] = np.arange(1, len(by_appearance) + 1)
@@ -139,7 +167,7 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
         log=log.with_columns(
             user=pl.Series(np.cumsum(is_first, dtype=np.uint32)),
             item=pl.Series(number[item]),
-            # Seconds fit into half the bytes, and are written twice as fast; a float would lose digits.
+            # Seconds fit into half the bytes and are written twice as fast; a float would lose digits.
             time=log["time"].shrink_dtype() if log.schema["time"].is_integer() else log["time"],
         ),
         user_ids=filtered.user_of_code[user[first_row].astype(np.int64)],
@@ -151,12 +179,12 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
 
 
 def _sorted(log: pl.DataFrame) -> pl.DataFrame:
-    """The log by user, then time, then file order."""
+    """Sort the log by user, then time, then file order."""
     user, time = log["user"].to_numpy(), log["time"].to_numpy()
     if log.schema["time"].is_integer():
         low, high = int(time.min()), int(time.max())
         if (int(user.max()) + 1) * (high - low + 1) < 2**63:
-            # User and time fit into one number, and sorting by one takes half as long as by two.
+            # User and time fit into one number; sorting by one column takes half as long as by two.
             key = user.astype(np.int64)
             key *= high - low + 1
             key += time
@@ -166,7 +194,7 @@ def _sorted(log: pl.DataFrame) -> pl.DataFrame:
 
 
 def _repeats(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series | None, int]:
-    """Which rows repeat an earlier one in user, item and time, and how many of them answer differently."""
+    """Return which rows repeat an earlier one in user, item and time, and how many of them differ in responses."""
     user, item, time = (log[name].to_numpy() for name in ("user", "item", "time"))
     is_tie = np.append(False, (user[1:] == user[:-1]) & (time[1:] == time[:-1]))  # with the row before it
     tied = np.flatnonzero(is_tie | np.append(is_tie[1:], False))
@@ -186,34 +214,36 @@ def _repeats(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series | None
 
 
 def _marked(row: Ints, num_rows: int) -> pl.Series:
-    """True at these rows."""
+    """Return a mask that is true at these rows."""
     mask = np.zeros(num_rows, dtype=bool)
     mask[row] = True
     return pl.Series(mask)
 
 
-def _no_slates(numbered: _Numbered, slate_size: int) -> str:
-    longest = int(numbered.log.group_by("user").agg(pl.col("item").n_unique())["item"].to_numpy().max())
-    return f"--slate-size {slate_size}: no user has that many distinct items; the most any has is {longest}"
+def _cut(numbered: _Numbered, config: PrepareConfig) -> _Slates:
+    """Cut the log into slates and split them; a log without a single slate is an error."""
+    segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
+    if not len(segments.row_SK):
+        most = int(numbered.log.group_by("user").agg(pl.col("item").n_unique())["item"].to_numpy().max())
+        raise UserError(
+            f"--slate-size {config.slate_size}: no user has that many distinct items; the most any has is {most}"
+        )
+    slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
+    num_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
+    return _Slates(segments, num_of_user, split_slates(num_of_user, config.test_slates, config.val_slates))
+
+
+def _behaviour_entries(interactions: Interactions, log: pl.DataFrame) -> tuple[BehaviourEntry, ...]:
+    return tuple(
+        BehaviourEntry(name=behaviour.name, weight=behaviour.weight, rate=float(log[behaviour.name].to_numpy().mean()))
+        for behaviour in interactions.behaviours
+    )
 
 
 def _statistics(
-    interactions: Interactions,
-    config: PrepareConfig,
-    filtered: _Filtered,
-    numbered: _Numbered,
-    segments: Segments,
-    num_slates_of_user: Ints,
-    split: npt.NDArray[np.uint8],
+    interactions: Interactions, config: PrepareConfig, filtered: _Filtered, numbered: _Numbered, slates: _Slates
 ) -> Statistics:
-    count = np.bincount(split, minlength=len(SPLITS)).tolist()
-    has_slate = int(np.count_nonzero(num_slates_of_user))
-    slate_user = np.repeat(np.arange(len(num_slates_of_user)), num_slates_of_user)
-
-    def users_below(kind: int, wanted: int) -> int:
-        found = np.bincount(slate_user[split == kind], minlength=len(num_slates_of_user))
-        return int(np.count_nonzero(found[num_slates_of_user > 0] < wanted))
-
+    count = np.bincount(slates.split, minlength=len(SPLITS)).tolist()
     return Statistics(
         raw_records=interactions.log.height,
         raw_users=filtered.num_raw_users,
@@ -224,17 +254,25 @@ def _statistics(
         duplicate_records=numbered.num_duplicates,
         conflicting_duplicates=numbered.num_conflicts,
         rows=numbered.log.height,
-        slates=len(split),
+        slates=len(slates.split),
         train_slates=count[TRAIN],
         val_slates=count[VAL],
         test_slates=count[TEST],
-        rows_in_slates=segments.row_SK.size,
-        rows_skipped=segments.num_skipped,
-        rows_leading=segments.num_leading,
-        users_without_slate=len(num_slates_of_user) - has_slate,
-        users_short_of_test=users_below(TEST, config.test_slates),
-        users_without_test=users_below(TEST, min(1, config.test_slates)),
-        users_short_of_val=users_below(VAL, config.val_slates),
-        users_without_val=users_below(VAL, min(1, config.val_slates)),
+        rows_in_slates=slates.segments.row_SK.size,
+        rows_skipped=slates.segments.num_skipped,
+        rows_leading=slates.segments.num_leading,
+        users_without_slate=int(np.count_nonzero(slates.num_of_user == 0)),
+        users_short_of_test=_users_below(slates, TEST, config.test_slates),
+        users_without_test=_users_below(slates, TEST, min(1, config.test_slates)),
+        users_short_of_val=_users_below(slates, VAL, config.val_slates),
+        users_without_val=_users_below(slates, VAL, min(1, config.val_slates)),
         longest_log=int(np.diff(numbered.offset).max()),
     )
+
+
+def _users_below(slates: _Slates, split: int, wanted: int) -> int:
+    """Count the users with a slate who have fewer than `wanted` in this split."""
+    num_users = len(slates.num_of_user)
+    slate_user = np.repeat(np.arange(num_users), slates.num_of_user)
+    num_in_split = np.bincount(slate_user[slates.split == split], minlength=num_users)
+    return int(np.count_nonzero(num_in_split[slates.num_of_user > 0] < wanted))

@@ -1,20 +1,20 @@
-"""One way in: a data set's name, or a path of one's own, becomes Interactions."""
+"""The common entry to all readers: the name of a data set or a path -> Interactions."""
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from gfn4rec.data.download import Progress, fetch
 from gfn4rec.data.interactions import Interactions
 from gfn4rec.data.readers import SOURCES, SYNTHETIC, find_source, read_published, read_synthetic
-from gfn4rec.data.readers.own import OwnData, parse_behaviour, read_own
+from gfn4rec.data.readers.own import BehaviourConfig, OwnData, parse_behaviour, read_own
 from gfn4rec.data.readers.recbole import read_recbole
 from gfn4rec.errors import UserError
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What may be said about the raw data; None and empty mean: not said."""
+    """The options of `gfn4rec data prepare` that describe the raw data; None and empty mean not given."""
 
     raw: Path | None = None
     include_random: bool = False
@@ -29,8 +29,15 @@ class ReadOptions:
     separator: str | None = None
 
 
-def read_data(what: str, options: ReadOptions, progress: Progress = lambda *_: None) -> Interactions:
-    """Read a synthetic set, a published set, a TOML description, RecBole files, or a log file described by options."""
+_NO_OPTIONS = ReadOptions()
+
+
+def read_data(what: str, options: ReadOptions = _NO_OPTIONS, progress: Progress = lambda *_: None) -> Interactions:
+    """Read a synthetic or published data set, a TOML description, RecBole files, or a log file with options.
+
+    >>> read_data("synthetic-tiny").log.columns
+    ['user', 'item', 'time', 'click', 'like', 'share', 'hate']
+    """
     path = Path(what)
     if what in SYNTHETIC:
         _refuse_others(options, {"seed"}, what)
@@ -53,17 +60,16 @@ def read_data(what: str, options: ReadOptions, progress: Progress = lambda *_: N
 
 
 def default_test_slates(what: str) -> int:
-    """How many slates of each user the paper holds out for this data set."""
+    """Return how many test slates per user the paper uses for this data set."""
     return SOURCES[what].test_slates if what in SOURCES else 1
 
 
-def default_rho(name: str) -> float:
-    """The strength of item influence that the paper gives this data set."""
-    return SOURCES[name].rho if name in SOURCES else 0.2
-
-
 def _described(path: Path, options: ReadOptions) -> OwnData:
-    """The description that flags give of a log file."""
+    """Return the description that the options give of a log file."""
+    if not options.behaviour:
+        raise UserError(f'{path}: say what counts as a response, as in --behaviour click=is_click or "like=rating>=4"')
+    if options.order == "file" and options.time_column is not None:
+        raise UserError("--time-column has no meaning with --order file; leave one of them out")
     log = {
         "files": [path.name],
         "user": options.user_column,
@@ -73,40 +79,42 @@ def _described(path: Path, options: ReadOptions) -> OwnData:
         "separator": options.separator,
         "encoding": options.encoding,
     }
-    if not options.behaviour:
-        raise UserError(f'{path}: say what counts as a response, as in --behaviour click=is_click or "like=rating>=4"')
-    if options.order == "file" and options.time_column is not None:
-        raise UserError("--time-column means nothing with --order file; leave one of them out")
-    values = {
-        "log": {key: value for key, value in log.items() if value is not None},
-        "behaviours": _behaviours(options),
-    }
-    return OwnData.parse(values, str(path))
+    given = {key: value for key, value in log.items() if value is not None}
+    return OwnData.parse({"log": given, "behaviours": _behaviours(options)}, str(path))
 
 
-def _behaviours(options: ReadOptions) -> dict[str, dict[str, Any]]:
-    """The behaviours of --behaviour, with the weights of --weight."""
-    behaviours: dict[str, dict[str, Any]] = {}
+def _behaviours(options: ReadOptions) -> dict[str, BehaviourConfig]:
+    """Parse the behaviours of --behaviour, with the weights of --weight."""
+    behaviours: dict[str, BehaviourConfig] = {}
     for text in options.behaviour:
-        name, values = parse_behaviour(text)
+        name, behaviour = parse_behaviour(text)
         if name in behaviours:
             raise UserError(f"--behaviour {text}: {name!r} is described twice")
-        behaviours[name] = values
+        behaviours[name] = behaviour
+    weighted: set[str] = set()
     for text in options.weight:
         name, _, number = (part.strip() for part in text.partition("="))
         if name not in behaviours:
             raise UserError(f"--weight {text}: there is no --behaviour {name!r}")
-        if "weight" in behaviours[name]:
+        if name in weighted:
             raise UserError(f"--weight {text}: {name!r} has a weight already")
-        try:
-            behaviours[name]["weight"] = float(number)
-        except ValueError:
-            raise UserError(f"--weight {text}: write NAME=NUMBER") from None
+        weighted.add(name)
+        behaviours[name] = behaviours[name].model_copy(update={"weight": _parse_weight(text, number)})
     return behaviours
 
 
+def _parse_weight(text: str, number: str) -> float:
+    try:
+        weight = float(number)
+    except ValueError:
+        weight = math.nan
+    if not math.isfinite(weight):
+        raise UserError(f"--weight {text}: write NAME=NUMBER, with a finite number")
+    return weight
+
+
 def _refuse_others(options: ReadOptions, allowed: set[str], what: str) -> None:
-    """An option that would be ignored is a mistake."""
+    """Raise an error for an option that would be ignored."""
     for field in fields(options):
         if field.name not in allowed and getattr(options, field.name) != field.default:
-            raise UserError(f"--{field.name.replace('_', '-')} means nothing for {what}; leave it out")
+            raise UserError(f"--{field.name.replace('_', '-')} has no meaning for {what}; leave it out")

@@ -1,4 +1,4 @@
-"""A user's log cut into slates of K distinct items, and the slates split into training, validation and test."""
+"""Cuts the log of each user into slates of K distinct items, and splits them into training, validation and test."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,7 +17,7 @@ class Segments:
     """Slates as row numbers of the log, users in order, each user's slates from the oldest to the newest.
 
     Every row of the log is in exactly one slate, or skipped because it repeats an item of its slate, or leading: older
-    than its user's first whole slate. Skipped and leading rows stay in histories.
+    than its user's first full slate. Skipped and leading rows stay in histories.
     """
 
     row_SK: Ints
@@ -28,8 +28,8 @@ class Segments:
 def cut_segments(item: npt.NDArray[np.integer], offset: Ints, slate_size: int) -> Segments:
     """Cut the rows `offset[u]:offset[u + 1]` of each user u into slates, from the end.
 
-    Walking back from a user's last row, a row joins the open slate unless its item is in it already; a full slate is
-    closed and the next one opened.
+    Going back from a user's last row, a row joins the current slate unless its item is in it already; a full slate is
+    closed and the next one begins.
     """
     has_repeats = _users_with_near_repeats(item, offset, slate_size)
     start, end = offset[:-1], offset[1:]
@@ -41,7 +41,7 @@ def cut_segments(item: npt.NDArray[np.integer], offset: Ints, slate_size: int) -
 
 
 def _users_with_near_repeats(item: npt.NDArray[np.integer], offset: Ints, slate_size: int) -> npt.NDArray[np.bool_]:
-    """Which users have an item twice within K rows. The slates of all others are plain blocks of K rows."""
+    """Return which users have an item twice within K rows. The slates of all others are plain blocks of K rows."""
     has_repeats = np.zeros(len(offset) - 1, dtype=bool)
     if slate_size > np.max(np.diff(offset), initial=0):
         return has_repeats  # no log is long enough for a slate
@@ -53,19 +53,19 @@ def _users_with_near_repeats(item: npt.NDArray[np.integer], offset: Ints, slate_
 
 
 def _blocks(start: Ints, end: Ints, slate_size: int) -> Ints:
-    """The rows of each user in blocks of K that reach back from the end."""
+    """Return the rows of users in blocks of K, counted from the end."""
     num_slates = (end - start) // slate_size
     first_slate = np.cumsum(num_slates) - num_slates
-    number = np.arange(num_slates.sum()) - np.repeat(first_slate, num_slates)  # of a slate within its user
+    number = np.arange(num_slates.sum()) - np.repeat(first_slate, num_slates)  # of a slate among those of its user
     first_row = np.repeat(end - num_slates * slate_size, num_slates) + number * slate_size
     rows: Ints = first_row[:, None] + np.arange(slate_size)
     return rows
 
 
 def _walk_back(item: npt.NDArray[np.integer], start: Ints, end: Ints, slate_size: int) -> tuple[Ints, int]:
-    """The general rule. One step handles one row of every user, so the longest log sets the number of steps.
+    """Apply the general rule; return the slates, and how many rows were skipped in them.
 
-    Returns the slates, and how many rows were skipped in them.
+    A step handles one row of every user, so the longest log determines the number of steps.
     """
     by_length = np.argsort(start - end, kind="stable")
     start, end = start[by_length], end[by_length]
@@ -91,9 +91,9 @@ def _walk_back(item: npt.NDArray[np.integer], start: Ints, end: Ints, slate_size
 
 
 def split_slates(num_slates_of_user: Ints, test_slates: int, val_slates: int) -> npt.NDArray[np.uint8]:
-    """TRAIN, VAL or TEST for each slate: a user's last slates are the test set, those before it validation.
+    """Return TRAIN, VAL or TEST for each slate: a user's last slates are for test, those before them for validation.
 
-    A user keeps at least one training slate; the test set goes first among what is left.
+    A user keeps at least one training slate; of the others, the test set gets its share first.
     """
     num_test = np.minimum(test_slates, np.maximum(num_slates_of_user - 1, 0))
     num_val = np.minimum(val_slates, np.maximum(num_slates_of_user - 1 - num_test, 0))

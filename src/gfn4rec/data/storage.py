@@ -1,20 +1,22 @@
-"""The files of a prepared data set: written beside the work, read back only if nothing is wrong with them."""
+"""The files of a prepared data set: written in the background, read only if their checksums are right."""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import polars as pl
 
 from gfn4rec.data.manifest import FORMAT, VERSION, FileEntry, Manifest
+from gfn4rec.data.readers import rho_by_name
 from gfn4rec.errors import UserError
 from gfn4rec.storage import MANIFEST, raw_manifest
 
 
 class TableWriter:
-    """Writes Parquet files in the background, so that the next table is made while the last one is written."""
+    """Writes Parquet files in the background, while the next table is computed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -32,7 +34,7 @@ class TableWriter:
         self._entries[f"{name}.parquet"] = self._pool.submit(_write_table, self._directory / f"{name}.parquet", table)
 
     def finish(self) -> dict[str, FileEntry]:
-        """Wait for all of them, and tell their sizes and checksums; a failure to write is raised here."""
+        """Wait for all files and return their sizes and checksums; a failure to write is raised here."""
         return {name: entry.result() for name, entry in self._entries.items()}
 
 
@@ -45,7 +47,7 @@ def _write_table(path: Path, table: pl.DataFrame) -> FileEntry:
 
 
 def content_digest(table: pl.DataFrame) -> str:
-    """A checksum of a table's values, column by column. That of its file changes with the library that writes it."""
+    """Return a checksum of a table's values, which does not depend on the library version that writes the file."""
     digest = hashlib.sha256()
     for column in table:
         digest.update(f"{column.name}\0{column.dtype}\0".encode())
@@ -55,17 +57,18 @@ def content_digest(table: pl.DataFrame) -> str:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Write the manifest, with a checksum of itself; the same manifest gives the same bytes."""
+    """Write the manifest with its own checksum; the same manifest gives the same bytes."""
     values = manifest.model_dump(mode="json")
     text = json.dumps({"sha256": _checksum(values)} | values, indent=1, ensure_ascii=False, allow_nan=False)
     (directory / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read the manifest and check that the files beside it are those it was written with."""
+    """Read the manifest, and check that the files beside it are those it was written with."""
     values = raw_manifest(directory, FORMAT, VERSION, "prepared data set", "`gfn4rec data prepare`")
     if values.pop("sha256", None) != _checksum(values):
         raise UserError(f"{directory / MANIFEST}: damaged or edited; prepare the data set again")
+    values.setdefault("rho", rho_by_name(str(values.get("name"))))
     manifest = Manifest.parse(values, f"{directory / MANIFEST} is damaged, prepare it again")
     for name, entry in manifest.files.items():
         path = directory / name
@@ -80,7 +83,7 @@ def read_manifest(directory: Path) -> Manifest:
     return manifest
 
 
-def _checksum(values: dict[str, Any]) -> str:
+def _checksum(values: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

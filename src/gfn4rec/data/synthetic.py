@@ -1,12 +1,12 @@
-"""The embedded data set: a small world whose truth is known, and the log that a recommender would leave in it.
+"""The embedded data set: a synthetic log whose true response probabilities are known.
 
-Items belong to categories and have latent factors, a quality and a popularity that falls like a power of their rank.
-Users move from one interest to another over their log. Slates of K items are shown, drawn partly by popularity and
-partly from the interest of the moment, and answered by independent coin flips with the probability
+Items belong to categories and have latent factors, a quality, and a popularity that follows a power law. The interest
+of a user drifts from one category to another over the log. Slates of K items are drawn partly by popularity and partly
+from the current interest. Responses are independent, with the probability
 
     sigmoid(bias_b + affinity * <interest, factor> + quality - similarity * mean cosine to the slate's other items)
 
-so the probability of every response is known to whoever holds the `World`.
+so `GroundTruth` gives the probability of every response exactly.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _UNKNOWN_SHARE = 0.01  # of items without a category, so that `unknown` occurs
 
 
 class SyntheticBehaviour(StrictConfig):
-    """A behaviour, how often it occurs in the log, and its weight."""
+    """A behaviour, the share of rows that show it, and its weight."""
 
     name: str
     rate: float = Field(gt=0, lt=1)
@@ -40,7 +40,7 @@ class SyntheticBehaviour(StrictConfig):
 
 
 class SyntheticConfig(StrictConfig):
-    """The size and the laws of a world."""
+    """The size of a synthetic log, and the parameters of the model that draws it."""
 
     num_users: int = Field(ge=1)
     num_items: int = Field(ge=1)
@@ -50,8 +50,8 @@ class SyntheticConfig(StrictConfig):
     num_categories: int = Field(default=12, ge=2)
     dim: int = Field(default=8, ge=2)  # width of the latent factors
     popularity_exponent: float = 0.8  # popularity of an item ~ rank ** -exponent
-    interest_share: float = Field(default=0.5, ge=0, le=1)  # slots filled from the interest, the rest by popularity
-    drift: float = Field(default=0.8, ge=0, le=1)  # how far the interest has moved at the end of a log
+    interest_share: float = Field(default=0.5, ge=0, le=1)  # of slots; the others are filled by popularity
+    drift: float = Field(default=0.8, ge=0, le=1)  # how far the interest has moved by the end of a log
     affinity: float = 2.5  # weight of <interest, factor> in the logit
     similarity: float = 1.0  # weight of the mean cosine to the other items of the slate
 
@@ -93,26 +93,26 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class World:
-    """The truth behind a synthetic log. Users and items count from 0 here; their ids in the log are one higher."""
+class GroundTruth:
+    """The model that a log is drawn from. Users and items count from 0 here; their ids in the log are one higher."""
 
     config: SyntheticConfig
     item_category: Ints
     item_factor: Floats
     item_quality: Floats
     item_popularity: npt.NDArray[np.float64]  # shares, summing to 1
-    user_category: Ints  # (U, 2): where the interest starts, and where it goes
+    user_category: Ints  # (U, 2): of the interest at the start and at the end
     user_start: Floats
     user_end: Floats
     bias: Floats
 
     def interest(self, user: Ints, progress: Floats) -> Floats:
-        """The interest of users at a point of their log, 0 its beginning and 1 its end."""
+        """Return the interest of users at a point of their log: 0 is its beginning, 1 its end."""
         moved = (self.config.drift * progress)[:, None]
         return _normalised((1 - moved) * self.user_start[user] + moved * self.user_end[user])
 
     def logits(self, user: Ints, progress: Floats, slate: Ints) -> Floats:
-        """What all behaviours share, for each item of each slate: the logit without the bias."""
+        """Return the logits without the bias, which all behaviours share, for each item of each slate."""
         factor = self.item_factor[slate]
         affinity = np.einsum("nd,nkd->nk", self.interest(user, progress), factor)
         others = factor.sum(axis=1, keepdims=True) - factor
@@ -122,17 +122,24 @@ class World:
         return logits
 
     def probabilities(self, user: Ints, progress: Floats, slate: Ints) -> Floats:
-        """The true probability of each behaviour for each item of each slate, (n, K, R)."""
+        """Return the true probability of each behaviour for each item of each slate, (n, K, R)."""
         return _sigmoid(self.logits(user, progress, slate)[:, :, None] + self.bias)
 
 
-def generate(config: SyntheticConfig, seed: int = 0) -> tuple[World, Interactions]:
-    """A world and the log left in it. The same seed gives the same of both."""
-    world = _make_world(config, seed)
+class SyntheticOrigin(StrictConfig):
+    """What a manifest stores of a synthetic log, enough to draw it again."""
+
+    seed: int
+    world: SyntheticConfig
+
+
+def generate(config: SyntheticConfig, seed: int = 0) -> tuple[GroundTruth, Interactions]:
+    """Draw a ground truth and a log from it. The same seed gives the same of both."""
+    drawn = _draw_truth(config, seed)
     user, progress, time = _visits(config, seed)
-    slate = _exposures(world, user, progress, seed)
-    calibrated = _calibrated(world, user, progress, slate, seed)
-    response = _responses(calibrated, user, progress, slate, seed)
+    slate = _exposures(drawn, user, progress, seed)
+    truth = _calibrated(drawn, user, progress, slate, seed)
+    response = _responses(truth, user, progress, slate, seed)
     names = [behaviour.name for behaviour in config.behaviours]
     log = pl.DataFrame(
         {"user": np.repeat(user + 1, config.slate_size), "item": (slate + 1).ravel(), "time": time.ravel()}
@@ -141,24 +148,24 @@ def generate(config: SyntheticConfig, seed: int = 0) -> tuple[World, Interaction
     interactions = Interactions(
         log=log,
         behaviours=tuple(Behaviour(behaviour.name, behaviour.weight) for behaviour in config.behaviours),
-        users=_user_table(calibrated, seed),
-        items=_item_table(calibrated, seed),
-        origin={"seed": seed, "world": config.model_dump(mode="json")},
+        users=_user_table(truth, seed),
+        items=_item_table(truth, seed),
+        origin=SyntheticOrigin(seed=seed, world=config).model_dump(mode="json"),
     )
-    return calibrated, interactions
+    return truth, interactions
 
 
 def true_probabilities(config: SyntheticConfig, seed: int) -> pl.DataFrame:
-    """For every row of the log that `generate` makes: user, item, time, and the true probability of each behaviour."""
-    world, interactions = generate(config, seed)
+    """Return user, item, time and the true probability of each behaviour for every row that `generate` draws."""
+    truth, interactions = generate(config, seed)
     user, progress, _ = _visits(config, seed)
     slate = interactions.log["item"].to_numpy().reshape(-1, config.slate_size) - 1
-    probability = world.probabilities(user, progress, slate).reshape(-1, len(config.behaviours))
-    columns = {behaviour.name: probability[:, number] for number, behaviour in enumerate(config.behaviours)}
-    return interactions.log.select("user", "item", "time").with_columns(**{k: pl.Series(v) for k, v in columns.items()})
+    probability = truth.probabilities(user, progress, slate).reshape(-1, len(config.behaviours))
+    columns = [pl.Series(behaviour.name, probability[:, number]) for number, behaviour in enumerate(config.behaviours)]
+    return interactions.log.select("user", "item", "time").with_columns(columns)
 
 
-def _make_world(config: SyntheticConfig, seed: int) -> World:
+def _draw_truth(config: SyntheticConfig, seed: int) -> GroundTruth:
     rng = numpy_generator(seed, "synthetic/world")
     centre = _normalised(rng.standard_normal((config.num_categories, config.dim), dtype=np.float32))
     category_share = np.arange(1, config.num_categories + 1) ** -0.5
@@ -171,7 +178,7 @@ def _make_world(config: SyntheticConfig, seed: int) -> World:
         noise = rng.standard_normal((len(category), config.dim), dtype=np.float32) * np.float32(spread)
         return _normalised(centre[category] + noise)
 
-    return World(
+    return GroundTruth(
         config=config,
         item_category=item_category,
         item_factor=around(item_category, 0.2),
@@ -185,7 +192,7 @@ def _make_world(config: SyntheticConfig, seed: int) -> World:
 
 
 def _visits(config: SyntheticConfig, seed: int) -> tuple[Ints, Floats, Ints]:
-    """User and progress of each slate, and the time of each of its items; users in order, each one's slates in time."""
+    """Draw user and progress of each slate and the times of its items, ordered by user, then time."""
     rng = numpy_generator(seed, "synthetic/visits")
     activity = rng.lognormal(sigma=0.6, size=config.num_users)
     num_slates = np.maximum(1, np.rint(activity / activity.sum() * config.num_rows / config.slate_size)).astype(int)
@@ -199,21 +206,21 @@ def _visits(config: SyntheticConfig, seed: int) -> tuple[Ints, Floats, Ints]:
     return user, progress, time.astype(np.int64)
 
 
-def _exposures(world: World, user: Ints, progress: Floats, seed: int) -> Ints:
-    """What was shown. Every item is shown at least once if there is room for all of them."""
-    config = world.config
+def _exposures(truth: GroundTruth, user: Ints, progress: Floats, seed: int) -> Ints:
+    """Draw the slates. Every item is shown at least once if there are enough slots."""
+    config = truth.config
     rng = numpy_generator(seed, "synthetic/exposures")
-    by_category = np.argsort(world.item_category, kind="stable")
-    cumulative = np.cumsum(world.item_popularity[by_category])
+    by_category = np.argsort(truth.item_category, kind="stable")
+    cumulative = np.cumsum(truth.item_popularity[by_category])
     boundary = np.concatenate([[0.0], cumulative])[
-        np.searchsorted(world.item_category[by_category], np.arange(config.num_categories + 1))
+        np.searchsorted(truth.item_category[by_category], np.arange(config.num_categories + 1))
     ]
     slate = np.empty((len(user), config.slate_size), dtype=np.int64)
     for chunk in _chunks(len(user)):
         shape = slate[chunk].shape
         has_moved = rng.random(shape) < (config.drift * progress[chunk])[:, None]
         category = np.where(
-            has_moved, world.user_category[user[chunk], 1, None], world.user_category[user[chunk], 0, None]
+            has_moved, truth.user_category[user[chunk], 1, None], truth.user_category[user[chunk], 0, None]
         )
         by_interest = rng.random(shape) < config.interest_share
         low, high = (
@@ -232,7 +239,7 @@ def _exposures(world: World, user: Ints, progress: Floats, seed: int) -> Ints:
 
 
 def _make_distinct(slate: Ints, is_fixed: npt.NDArray[np.bool_], num_items: int, rng: np.random.Generator) -> None:
-    """Draw anew, in place, what repeats an item of its slate."""
+    """Redraw, in place, what repeats an item of its slate."""
     slots = np.arange(slate.shape[1])
     yields_to = (slots[:, None] > slots) | is_fixed[:, None, :]  # (n, slot, other slot)
     yields_to &= ~is_fixed[:, :, None] & (slots[:, None] != slots)
@@ -243,13 +250,13 @@ def _make_distinct(slate: Ints, is_fixed: npt.NDArray[np.bool_], num_items: int,
         slate[is_repeat] = rng.integers(num_items, size=int(is_repeat.sum()))
 
 
-def _calibrated(world: World, user: Ints, progress: Floats, slate: Ints, seed: int) -> World:
-    """The world with the biases that give each behaviour its rate, found by bisection on a sample of slates."""
+def _calibrated(truth: GroundTruth, user: Ints, progress: Floats, slate: Ints, seed: int) -> GroundTruth:
+    """Return the truth with the biases that give each behaviour its rate, found by bisection on a sample of slates."""
     rng = numpy_generator(seed, "synthetic/calibration")
     sample = rng.permutation(len(user))[:_CALIBRATION_SLATES]
-    logits = world.logits(user[sample], progress[sample], slate[sample]).ravel()
+    logits = truth.logits(user[sample], progress[sample], slate[sample]).ravel()
     bias = []
-    for behaviour in world.config.behaviours:
+    for behaviour in truth.config.behaviours:
         low, high = -30.0, 30.0
         for _ in range(50):
             middle = (low + high) / 2
@@ -257,27 +264,27 @@ def _calibrated(world: World, user: Ints, progress: Floats, slate: Ints, seed: i
                 (middle, high) if _sigmoid(logits + np.float32(middle)).mean() < behaviour.rate else (low, middle)
             )
         bias.append(low)
-    return World(**{**world.__dict__, "bias": np.array(bias, dtype=np.float32)})
+    return GroundTruth(**{**truth.__dict__, "bias": np.array(bias, dtype=np.float32)})
 
 
-def _responses(world: World, user: Ints, progress: Floats, slate: Ints, seed: int) -> npt.NDArray[np.uint8]:
+def _responses(truth: GroundTruth, user: Ints, progress: Floats, slate: Ints, seed: int) -> npt.NDArray[np.uint8]:
     rng = numpy_generator(seed, "synthetic/responses")
-    response = np.empty((slate.size, len(world.bias)), dtype=np.uint8)
+    response = np.empty((slate.size, len(truth.bias)), dtype=np.uint8)
     for chunk in _chunks(len(user)):
-        probability = world.probabilities(user[chunk], progress[chunk], slate[chunk])
+        probability = truth.probabilities(user[chunk], progress[chunk], slate[chunk])
         flips = rng.random(probability.shape, dtype=np.float32) < probability
         rows = slice(chunk.start * slate.shape[1], chunk.start * slate.shape[1] + flips.shape[0] * flips.shape[1])
         response[rows] = flips.reshape(-1, flips.shape[2])
     return response
 
 
-def _user_table(world: World, seed: int) -> FeatureTable:
+def _user_table(truth: GroundTruth, seed: int) -> FeatureTable:
     rng = numpy_generator(seed, "synthetic/users")
-    num_users = world.config.num_users
+    num_users = truth.config.num_users
     frame = pl.DataFrame(
         {
             "id": np.arange(1, num_users + 1),
-            "group": [chr(ord("A") + category // 2) for category in world.user_category[:, 0]],
+            "group": [chr(ord("A") + category // 2) for category in truth.user_category[:, 0]],
             "age": rng.choice(["-17", "18-24", "25-34", "35-49", "50-"], num_users),
             "tenure": rng.gamma(2.0, 300.0, num_users).round(1),
         }
@@ -286,14 +293,14 @@ def _user_table(world: World, seed: int) -> FeatureTable:
     return FeatureTable(frame.lazy(), features)
 
 
-def _item_table(world: World, seed: int) -> FeatureTable:
+def _item_table(truth: GroundTruth, seed: int) -> FeatureTable:
     rng = numpy_generator(seed, "synthetic/items")
-    config = world.config
+    config = truth.config
     second_tag = rng.integers(config.num_categories, size=config.num_items)
     frame = pl.DataFrame(
         {
             "id": np.arange(1, config.num_items + 1),
-            "number": world.item_category,
+            "number": truth.item_category,
             "second": second_tag,
             "length": rng.lognormal(4.0, 0.7, config.num_items).round(1),
             "is_known": rng.random(config.num_items) >= _UNKNOWN_SHARE,

@@ -1,4 +1,4 @@
-"""A raw table file: how its text is laid out, and how to walk through it slowly when something is wrong with it."""
+"""A raw table file: the layout of its text, and how to read it line by line to locate an error."""
 
 import codecs
 import contextlib
@@ -24,14 +24,14 @@ _CHUNK_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class TableFile:
-    """A raw file. Parquet and JSON lines are told by their ending, everything else is delimited text."""
+    """A raw file. Its ending tells Parquet and JSON lines; anything else is delimited text."""
 
     path: Path
     separator: str = ","
     columns: tuple[str, ...] | None = None  # names for a file without a header line
     encoding: str = "utf-8"
-    is_quoted: bool = True  # fields may stand in quotation marks
-    is_published: bool = False  # in a known layout: quotes are in order, and a last line without line feed is cut off
+    is_quoted: bool = True  # fields may be in quotation marks
+    is_published: bool = False  # known layout: quotes are well-formed, and a file without final line feed is truncated
 
     @property
     def format(self) -> Literal["parquet", "jsonl", "text"]:
@@ -50,23 +50,35 @@ class TableFile:
 
     @property
     def first_line(self) -> int:
-        """The line on which the first row stands."""
+        """The line of the first row."""
         return 2 if self.format == "text" and self.columns is None else 1
+
+    @property
+    def label(self) -> str:
+        """The name of the file in error messages."""
+        return str(self.path)
+
+    def locate(self, row: int) -> str:
+        """Return the name of a row, counted from 0, in error messages."""
+        return f"{self.path} {self._row_word} {row + self.first_line}"
+
+    @property
+    def _row_word(self) -> str:
+        return "row" if self.format == "parquet" else "line"
 
     @property
     def _suffixes(self) -> list[str]:
         return [suffix.lower() for suffix in self.path.suffixes]
 
     def record(self, num_rows: int = 0) -> RawFile:
-        """What the manifest remembers of this file. Its checksum is made beside the next stages."""
+        """Return what the manifest stores of this file. Its checksum is computed in the background."""
         pool = ThreadPoolExecutor(max_workers=1)
         digest = pool.submit(self._sha256).result
         pool.shutdown(wait=False)
-        row_word = "row" if self.format == "parquet" else "line"
-        return RawFile(self.path.name, digest, num_rows, self.first_line, row_word, str(self.path))
+        return RawFile(self.path.name, digest, num_rows, self.first_line, self._row_word, self.label)
 
     def column_names(self) -> list[str]:
-        """The columns the file has."""
+        """Return the names of the file's columns."""
         if self.format == "parquet":
             with self.open() as raw:
                 return list(pl.read_parquet_schema(raw))
@@ -83,19 +95,19 @@ class TableFile:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Its bytes, unpacked; a file that cannot be read is an error that names it."""
+        """Open the file for its uncompressed bytes; errors name the file."""
         try:
             with cast(IO[bytes], gzip.open(self.path) if self.is_compressed else self.path.open("rb")) as raw:
                 yield raw
         except FileNotFoundError:
             raise UserError(f"{self.path}: no such file") from None
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{self.path}: not a whole gzip file ({error}); fetch it again") from error
+            raise UserError(f"{self.path}: not a complete gzip file ({error}); download it again") from error
         except OSError as error:
             raise UserError(f"{self.path}: cannot be read ({error.strerror})") from error
 
     def content(self) -> bytes:
-        """All of its text in UTF-8."""
+        """Return all of the text in UTF-8."""
         with self.open() as raw:
             content = raw.read()
         if not self.is_utf8:
@@ -103,27 +115,27 @@ class TableFile:
         return content.removeprefix(codecs.BOM_UTF8)
 
     def lines(self) -> Iterator[str]:
-        """Its lines, one by one; a line in another encoding is an error that names it."""
+        """Yield the lines; the error for a line in another encoding names it."""
         with self.open() as raw:
-            if codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32")):  # a line feed is several bytes
+            if codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32")):  # a line feed has several bytes
                 yield from self._decode(raw.read(), None).splitlines(keepends=True)
                 return
             for number, line in enumerate(raw, start=1):
                 yield self._decode(line, number)
 
     def records(self) -> Iterator[list[str]]:
-        """The fields of its lines, header included, one by one."""
+        """Yield the fields of each line, with the header."""
         return self._split(self.lines())
 
     def has_quotes(self) -> bool:
-        """Whether a quotation mark that means something occurs anywhere."""
+        """Return whether the file has quotation marks that matter."""
         if not self.is_quoted or len(self.separator) > 1:
             return False
         with self.open() as raw:
             return any(b'"' in chunk for chunk in iter(lambda: raw.read(_CHUNK_BYTES), b""))
 
     def refuse_broken_tail(self) -> None:
-        """An error if the last line breaks off, as far as that can be seen."""
+        """Raise an error if the last line is incomplete, as far as that can be seen."""
         if self.is_compressed or not self.is_utf8:
             return
         with self.open() as raw:
@@ -135,7 +147,9 @@ class TableFile:
         last = tail[tail.rfind(b"\n") + 1 :].decode(errors="replace")
         num_fields = len(next(self._split([last])))
         if self.is_published or num_fields < len(self.column_names()):
-            raise UserError(f"{self.path}: its last line {last[:60]!r} breaks off; the file is cut off, fetch it again")
+            raise UserError(
+                f"{self.path}: its last line {last[:60]!r} is incomplete; the file is truncated, download it again"
+            )
 
     def _decode(self, text: bytes, line: int | None) -> str:
         try:

@@ -1,12 +1,11 @@
-"""Raw tables -> typed polars columns, or one line that says what is wrong and where.
+"""Raw tables -> typed polars columns, or a one-line error with the place.
 
-The fast path parses with polars alone. Text with quotation marks in a layout of unknown origin goes through the csv
-module, which takes them as people mean them. When parsing fails or leaves a hole, the file is walked through line by
-line to name the place.
+The fast path parses with polars alone. Text with quotation marks in an unknown layout goes through the csv module,
+which is more lenient with them. When parsing fails or gives nulls, the file is read line by line to locate the error.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +13,7 @@ import polars as pl
 
 from gfn4rec.config import nearest
 from gfn4rec.data.table_file import TableFile
-from gfn4rec.data.values import parse_flags, parse_ids, parse_numbers, parse_times
+from gfn4rec.data.values import Place, parse_flags, parse_ids, parse_numbers, parse_times
 from gfn4rec.errors import UserError
 
 ColumnKind = Literal["id", "integer", "number", "flag", "time", "text"]
@@ -30,13 +29,13 @@ _TEXT_PARSED_AS: Mapping[ColumnKind, pl.DataType] = {
     "time": pl.String(),
     "text": pl.String(),
 }
-_UNIT_SEPARATOR = "\x1f"  # stands in for separators of several characters, which polars does not take
+_UNIT_SEPARATOR = "\x1f"  # replaces separators of several characters, which polars does not support
 
 
 def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
-    """Read the named columns, typed by their kind. Empty values become null."""
+    """Read the named columns and convert them to their kinds. Empty values become null."""
     if file.format == "text" and not file.is_published and file.has_quotes():
-        return _typed_text(file, _read_quoted(file, kinds), kinds)
+        return typed_table(file, _read_quoted(file, kinds), kinds)
     try:
         table = scan_table(file, kinds).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -48,23 +47,23 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
         _refuse_broken_lines(file)
         is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
         table = table.head(table.height - int(is_blank.reverse().cum_min().sum()))  # blank lines at the end
-    return _typed_text(file, table, kinds)
+    return typed_table(file, table, kinds)
 
 
 def scan_table(file: TableFile, kinds: Kinds, as_text: bool = False) -> pl.LazyFrame:
-    """The named columns, lazily; in a text file, ids and times are still strings."""
+    """Scan the named columns lazily; those of a text file still have ids and times as strings."""
     try:
         available = file.column_names()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _diagnose(file, error) from error
-    _check_columns(file, available, kinds)
+    _check_file_columns(file, available, kinds)
     if file.format == "parquet":
         return pl.scan_parquet(file.path, glob=False).select(*kinds)
     if file.format == "jsonl":
         return pl.scan_ndjson(file.content(), infer_schema_length=None).select(*kinds)
     file.refuse_broken_tail()
     schema: dict[str, pl.DataType] = {}
-    for name in available:  # names that nobody asks for may repeat, or be missing
+    for name in available:  # the names of other columns may repeat, or be empty
         unique = name if name not in schema else f"{name}{_UNIT_SEPARATOR}{len(schema)}"
         schema[unique] = pl.String() if as_text else _TEXT_PARSED_AS[kinds.get(name, "text")]
     return pl.scan_csv(
@@ -78,36 +77,42 @@ def scan_table(file: TableFile, kinds: Kinds, as_text: bool = False) -> pl.LazyF
     ).select(*kinds)
 
 
-def _check_columns(file: TableFile, available: list[str], kinds: Kinds) -> None:
+def check_columns(label: str, available: Sequence[str], kinds: Kinds, hint: str = "") -> None:
+    """Raise an error if a named column is missing, with the nearest name and a hint, or is there twice."""
     for name in kinds:
         if name not in available:
-            only = "; if columns are apart by another sign, name it with --separator" if len(available) == 1 else ""
-            raise UserError(f"{file.path}: no column {name!r}; {nearest(name, available)}{only}")
+            raise UserError(f"{label}: no column {name!r}; {nearest(name, list(available))}{hint}")
         if available.count(name) > 1:
-            raise UserError(f"{file.path}: {available.count(name)} columns are called {name!r}; rename one of them")
+            raise UserError(f"{label}: {available.count(name)} columns are called {name!r}; rename one of them")
+
+
+def _check_file_columns(file: TableFile, available: list[str], kinds: Kinds) -> None:
+    is_one = len(available) == 1
+    hint = "; if another character separates the columns, name it with --separator" if is_one else ""
+    check_columns(file.label, available, kinds, hint)
 
 
 def _text_source(file: TableFile) -> Path | bytes:
-    """The path itself where polars can read it as it is, else its text in UTF-8 with a one-byte separator."""
+    """Return the path if polars can read the file directly, else its text in UTF-8 with a one-byte separator."""
     if len(file.separator) == 1:
         return file.path if file.is_utf8 else file.content()
     return file.content().replace(file.separator.encode(), _UNIT_SEPARATOR.encode())
 
 
 def _as_text(file: TableFile, kinds: Kinds, error: Exception) -> pl.DataFrame:
-    """The columns unparsed, when parsing them failed: what is wrong with them is found later, value by value."""
+    """Read the columns as strings after parsing failed; the offending value is located later."""
     try:
         return scan_table(file, kinds, as_text=True).collect()
     except (pl.exceptions.PolarsError, OSError):
-        for _ in file.lines():  # names a line in another encoding
+        for _ in file.lines():  # raises an error at a line in another encoding
             pass
         raise _diagnose(file, error) from error
 
 
 def _read_quoted(file: TableFile, kinds: Kinds) -> pl.DataFrame:
-    """The columns unparsed, by the csv module."""
+    """Read the columns as strings with the csv module."""
     available = file.column_names()
-    _check_columns(file, available, kinds)
+    _check_file_columns(file, available, kinds)
     positions = [available.index(name) for name in kinds]
     columns: list[list[str | None]] = [[] for _ in kinds]
     for number, fields in enumerate(file.records(), start=1):
@@ -119,32 +124,32 @@ def _read_quoted(file: TableFile, kinds: Kinds) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=dict.fromkeys(kinds, pl.String))
 
 
-def _typed_text(file: TableFile, table: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:
-    """Every column as its kind says, from text or from a file that has types of its own."""
-    return table.with_columns(_typed(file, table[name], kind) for name, kind in kinds.items())
+def typed_table(place: Place, table: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:
+    """Convert each column to its kind, from text or from the types it has."""
+    return table.with_columns(_typed(place, table[name], kind) for name, kind in kinds.items())
 
 
-def _typed(file: TableFile, column: pl.Series, kind: ColumnKind) -> pl.Series:
+def _typed(place: Place, column: pl.Series, kind: ColumnKind) -> pl.Series:
     if kind == "id":
         return parse_ids(column)
     if kind == "time":
-        return parse_times(file, column)
+        return parse_times(place, column)
     if kind == "text":
         return column.cast(pl.List(pl.String) if isinstance(column.dtype, pl.List) else pl.String)
     if column.dtype == pl.String:
-        return parse_flags(file, column) if kind == "flag" else parse_numbers(file, column)
+        return parse_flags(place, column) if kind == "flag" else parse_numbers(place, column)
     if kind == "flag" and column.dtype == pl.Boolean:
         return column
     if not (column.dtype.is_numeric() or column.dtype == pl.Null):
-        raise UserError(f"{file.path}: column {column.name!r} holds {column.dtype}, not numbers")
+        raise UserError(f"{place.label}: column {column.name!r} holds {column.dtype}, not numbers")
     return column.cast(pl.Float64) if kind == "number" else column
 
 
 def _diagnose(file: TableFile, error: Exception) -> UserError:
-    """Why a file did not parse at all."""
+    """Return the error for a file that could not be parsed at all."""
     reason = str(error).splitlines()[0]
     if file.format == "parquet":
-        return UserError(f"{file.path}: not a readable Parquet file, perhaps cut off ({reason})")
+        return UserError(f"{file.path}: not a readable Parquet file, perhaps truncated ({reason})")
     if file.format == "jsonl":
         for number, line in enumerate(file.lines(), start=1):
             try:
@@ -153,13 +158,13 @@ def _diagnose(file: TableFile, error: Exception) -> UserError:
                 is_object = False
             if not is_object:
                 return UserError(
-                    f"{file.path} line {number}: not a JSON object; the line is broken or the file is cut off"
+                    f"{file.path} line {number}: not a JSON object; the line is broken or the file is truncated"
                 )
     return UserError(f"{file.path}: cannot be read ({reason})")
 
 
 def _refuse_broken_lines(file: TableFile) -> None:
-    """An error at the first line with too few or too many fields."""
+    """Raise an error at the first line with too few or too many fields."""
     num_columns = len(file.column_names())
     for number, fields in enumerate(file.records(), start=1):
         if any(fields):
@@ -170,5 +175,5 @@ def _refuse_wrong_length(file: TableFile, number: int, fields: list[str], num_co
     if len(fields) != num_columns:
         raise UserError(
             f"{file.path} line {number}: {len(fields)} fields where {num_columns} are expected; "
-            "the line is broken or the file is cut off"
+            "the line is broken or the file is truncated"
         )

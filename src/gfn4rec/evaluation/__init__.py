@@ -1,1 +1,1 @@
-"""Measures of slates, and the protocols that take them."""
+"""Metrics of slates, and the protocols that measure them."""

@@ -1,62 +1,53 @@
-"""R-NDCG and R-MRR, Eq. 12 of the paper: does the model's order of (user, item) pairs follow their rewards?
+"""Ranking metrics (Eq. 12 of the paper): whether the model's order of (user, item) pairs follows their rewards.
 
-At each position of the slate, the B pairs of a batch are ranked by the model's score of the item at its step. Ties
-share the mean of the discounts of the ranks they occupy.
+Each public function computes the metric of its name in `gfn4rec.metrics`. At each position of the slate, the B pairs
+of a batch are ranked by the model's score of the item at its step. Tied pairs share the mean of the discounts of the
+ranks they occupy. By the authors' rule (`_unsorted`), pairs are ranked as they stand in the batch.
 """
-
-from collections.abc import Mapping
-from typing import Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-RankingRule: TypeAlias = Literal["sorted", "unsorted"]
-Value = TypeVar("Value")
 
+def r_ndcg(score_BK: Tensor, reward_BK: Tensor) -> float:
+    """Return the sum of reward * 2^(1 - rank) divided by that of the ideal order, averaged over positions.
 
-def ranking_metrics(score_BK: Tensor, reward_BK: Tensor) -> dict[str, float]:
-    """Both metrics, and both as the authors' code computes them."""
-    return {
-        "r_ndcg": r_ndcg(score_BK, reward_BK),
-        "r_mrr": r_mrr(score_BK, reward_BK),
-        "r_ndcg_unsorted": r_ndcg(score_BK, reward_BK, "unsorted"),
-        "r_mrr_unsorted": r_mrr(score_BK, reward_BK, "unsorted"),
-    }
-
-
-def by_rule(row: Mapping[str, Value], rule: RankingRule) -> dict[str, Value]:
-    """The ranking metrics of one rule, under their plain names."""
-    ending = "" if rule == "sorted" else f"_{rule}"
-    return {name: row[f"{name}{ending}"] for name in ("r_ndcg", "r_mrr")}
-
-
-def r_ndcg(score_BK: Tensor, reward_BK: Tensor, rule: RankingRule = "sorted") -> float:
-    """Sum of reward * 2^(1 - rank) over the same sum in the ideal order, the mean over positions.
-
-    An ideal sum of 0 or less gives 0. With the rule `unsorted` the pairs are ranked as they stand and the discount is
-    e^(1 - rank), as in the authors' code.
+    A position with an ideal sum of 0 or less counts as 0.
     """
-    rank_B = _ranks(reward_BK)
-    discount_B = (1 - rank_B).exp() if rule == "unsorted" else 2 ** (1 - rank_B)
-    found_K = (reward_BK.double() * _discounts(score_BK, discount_B, rule)).sum(dim=0)
-    ideal_K = (reward_BK.double().sort(dim=0, descending=True).values * discount_B[:, None]).sum(dim=0)
-    return float(torch.where(ideal_K > 0, found_K / ideal_K.clamp(min=1e-12), 0.0).mean())
+    discount_B = 2 ** (1 - _ranks(reward_BK))
+    return _normalised_gain(reward_BK, _discounts(score_BK, discount_B), discount_B)
 
 
-def r_mrr(score_BK: Tensor, reward_BK: Tensor, rule: RankingRule = "sorted") -> float:
-    """Mean over the batch of reward / rank, the mean over positions. The paper prints a sum; its values are means."""
-    discount_BK = _discounts(score_BK, 1 / _ranks(reward_BK), rule)
-    return float((reward_BK.double() * discount_BK).mean())
+def r_mrr(score_BK: Tensor, reward_BK: Tensor) -> float:
+    """Return the mean of reward / rank. The paper prints a sum over the batch, but its values are means."""
+    return float((reward_BK.double() * _discounts(score_BK, 1 / _ranks(reward_BK))).mean())
+
+
+def r_ndcg_unsorted(score_BK: Tensor, reward_BK: Tensor) -> float:
+    """Return the authors' R-NDCG: the discount is e^(1 - rank), and the scores play no part."""
+    discount_B = (1 - _ranks(reward_BK)).exp()
+    return _normalised_gain(reward_BK, discount_B[:, None].expand(score_BK.shape), discount_B)
+
+
+def r_mrr_unsorted(score_BK: Tensor, reward_BK: Tensor) -> float:
+    """Return the authors' R-MRR: the scores play no part."""
+    discount_B = 1 / _ranks(reward_BK)
+    return float((reward_BK.double() * discount_B[:, None].expand(score_BK.shape)).mean())
 
 
 def _ranks(reward_BK: Tensor) -> Tensor:
     return torch.arange(1, len(reward_BK) + 1, dtype=torch.float64, device=reward_BK.device)
 
 
-def _discounts(score_BK: Tensor, discount_B: Tensor, rule: RankingRule) -> Tensor:
-    """The discount of each pair at its rank."""
-    if rule == "unsorted":
-        return discount_B[:, None].expand(score_BK.shape)
+def _normalised_gain(reward_BK: Tensor, discount_BK: Tensor, ideal_discount_B: Tensor) -> float:
+    """Return the discounted reward divided by that of the ideal order, averaged over positions."""
+    gain_K = (reward_BK.double() * discount_BK).sum(dim=0)
+    ideal_K = (reward_BK.double().sort(dim=0, descending=True).values * ideal_discount_B[:, None]).sum(dim=0)
+    return float(torch.where(ideal_K > 0, gain_K / ideal_K.clamp(min=1e-12), 0.0).mean())
+
+
+def _discounts(score_BK: Tensor, discount_B: Tensor) -> Tensor:
+    """Return the discount of each pair at its rank by score."""
     score_KB = score_BK.double().T.contiguous()
     in_order_KB = score_KB.sort(dim=1).values
     num_below_KB = torch.searchsorted(in_order_KB, score_KB)

@@ -1,4 +1,4 @@
-"""How well a policy's own scores of slates agree with the simulator's expected rewards."""
+"""Agreement of a policy's own scores of slates with the simulator's expected rewards."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.simulator.oracle import random_slates
 
 PER_REQUEST = 20
-"""Slates of each kind that a request is shown."""
+"""Random, logged or generated slates scored for each request."""
 
 
 @torch.no_grad()
@@ -28,11 +28,12 @@ def evaluate_scores(
     seed: int,
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, dict[str, float | None]]:
-    """How well score and expected reward agree on random slates, logged ones of the test split, and the policy's own.
+    """Measure how well score and expected reward agree on random, logged (test split) and generated slates.
 
-    `within_request` is the rank correlation over the slates of one request, averaged over requests: users differ so
-    much in what they earn that the one over all slates, `rank_correlation`, is high for whoever knows the user alone.
-    The logged slates of a request are its own and those of others. A kind of which there are no slates is left out.
+    `within_request` is the rank correlation over the slates of one request, averaged over requests. `rank_correlation`
+    is over all slates; it is high for any score that tells users apart, because rewards differ more between users than
+    between slates. A request is scored with its own logged slate and with those of other requests. Logged slates are
+    left out where there are none.
     """
     generator = torch_generator(seed, "scores", environment.data.device)
     test = data.split("test")
@@ -46,40 +47,40 @@ def evaluate_scores(
         logged = test[batch * size : (batch + 1) * size]
         if len(logged):
             slates = data.slates(logged)
-            shown = [slates.slate_BK.roll(each, dims=0) for each in range(min(PER_REQUEST, len(logged)))]
+            shown = [slates.slate_BK.roll(shift, dims=0) for shift in range(min(PER_REQUEST, len(logged)))]
             rows["logged"].append(_scored(policy, environment, slates.request, shown))
         generated = [policy.recommend(request, generator).slate_BK for _ in range(PER_REQUEST)]
         rows["generated"].append(_scored(policy, environment, request, generated))
         request = environment.step(generated[0]).next_request
         report(batch + 1, num_batches)
-    return {kind: _agreement(pairs) for kind, pairs in rows.items() if pairs}
+    return {name: _agreement(pairs) for name, pairs in rows.items() if pairs}
 
 
 def rank_correlation(one: Sequence[float] | Tensor, other: Sequence[float] | Tensor) -> float | None:
-    """Spearman's: the correlation of the ranks, equal values sharing theirs.
+    """Return Spearman's rank correlation; tied values share the mean of their ranks.
 
-    None where it says nothing: for fewer than three pairs, or where all values of one side are equal.
+    None where it is undefined or meaningless: for fewer than three pairs, or where all values of one side are equal.
     """
     table = pl.DataFrame({"one": np.asarray(one), "other": np.asarray(other)})
     if table.height < 3:
         return None
-    found = float(table.select(pl.corr("one", "other", method="spearman")).item())
-    return found if math.isfinite(found) else None
+    correlation = float(table.select(pl.corr("one", "other", method="spearman")).item())
+    return correlation if math.isfinite(correlation) else None
 
 
 def _scored(
     policy: Policy, environment: UserEnvironment, request: Request, slates: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Scores and expected rewards, a column for each of the slates that every request is shown."""
+    """Return scores and expected rewards: a row per request, a column per slate."""
     score = [policy.score(request, slate_BK) for slate_BK in slates]
     expected = [environment.expected_rewards(request, slate_BK) for slate_BK in slates]
     return torch.stack(score, dim=1).double().cpu(), torch.stack(expected, dim=1).double().cpu()
 
 
 def _agreement(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, float | None]:
-    score, expected = (torch.cat([each.flatten() for each in side]) for side in zip(*pairs, strict=True))
+    score, expected = (torch.cat([batch.flatten() for batch in side]) for side in zip(*pairs, strict=True))
     by_request = [rank_correlation(*rows) for pair in pairs for rows in zip(*pair, strict=True)]
-    known = [each for each in by_request if each is not None]
+    known = [correlation for correlation in by_request if correlation is not None]
     return {
         "requests": float(len(by_request)),
         "slates": float(len(score)),

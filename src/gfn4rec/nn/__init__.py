@@ -1,1 +1,1 @@
-"""Encoders of items, users and requests, shared by the simulator and by every policy."""
+"""Encoders of items, users and requests, and scoring of large catalogues, shared by the simulator and the policies."""

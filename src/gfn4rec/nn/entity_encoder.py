@@ -1,4 +1,4 @@
-"""Users and items as vectors: embeddings of the id and of each feature, normalised, mapped, summed, normalised."""
+"""Encoders of users and items: embeddings of the id and of each feature are normalised, mapped and summed."""
 
 import torch
 import torch.nn.functional as F
@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from gfn4rec.schema import FeatureTensors
 
 _INITIAL_DEVIATION = 0.1
-# A feature with few values is a product with their shares, which is faster than looking each value up.
+# For a feature with few values, a product with the shares of its values is faster than a look-up.
 _FEW_VALUES, _MOST_SHARES = 128, 2**24
 
 
 class EntityEncoder(nn.Module):
-    """Encodes users or items; row 0 is padding for items and the unknown user for users: its id vector stays zero."""
+    """Encodes users or items. Row 0 is the padding item, or the unknown user; its id embedding stays zero."""
 
     def __init__(self, num_entities: int, features: FeatureTensors, embedding_dim: int, dim: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class EntityEncoder(nn.Module):
                 nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
         with torch.no_grad():
             self.id_embedding.weight[0] = 0
-        # The features belong to the data set, not to the weights: they are not saved with them.
+        # Features belong to the data set, so they are not saved with the weights.
         for kind in ("categorical", "multi", "numeric"):
             for name, values in getattr(features, kind).items():
                 self.register_buffer(_buffer(kind, name), values, persistent=False)
@@ -47,26 +47,26 @@ class EntityEncoder(nn.Module):
                 self.register_buffer(_buffer("share", name), share_NV, persistent=False)
 
     def forward(self, index: Tensor) -> Tensor:
-        """The encodings of entities, (...,) -> (..., D)."""
+        """Encode entities, (...,) -> (..., D)."""
         if index.numel() >= self.num_entities:
             return self.table()[index]
         return self._encode(index.reshape(-1)).reshape(*index.shape, -1)
 
     def table(self) -> Tensor:
-        """The encodings of all entities, row 0 included."""
+        """Encode all entities, row 0 included."""
         return self._encode(None)
 
     def _encode(self, index: Tensor | None) -> Tensor:
-        """The encodings of some entities, or of all in order."""
+        """Encode some entities, or all of them in order."""
         norm = self.embedding_norm
         parts = [norm(self._ids(index))]
-        # The values of a category are normalised before they are looked up: they are fewer than the entities.
+        # Category embeddings are normalised before the look-up, because there are fewer of them than entities.
         parts += [
-            self._look_up("categorical", name, norm(_weight(each)), index) for name, each in self.categorical.items()
+            self._look_up("categorical", name, norm(_weight(layer)), index) for name, layer in self.categorical.items()
         ]
-        parts += [norm(self._look_up("multi", name, _weight(each), index)) for name, each in self.multi.items()]
-        parts += [norm(each(self._values("numeric", name, index)[:, None])) for name, each in self.numeric.items()]
-        # The sum of the mapped parts is the map of their sum, but for the bias, which counts once per part.
+        parts += [norm(self._look_up("multi", name, _weight(layer), index)) for name, layer in self.multi.items()]
+        parts += [norm(layer(self._values("numeric", name, index)[:, None])) for name, layer in self.numeric.items()]
+        # Mapping the sum equals summing the mapped parts, except that the bias counts once per part.
         total = parts[0]
         for part in parts[1:]:
             total = total + part
@@ -74,15 +74,13 @@ class EntityEncoder(nn.Module):
         return encoding
 
     def _ids(self, index: Tensor | None) -> Tensor:
-        if index is None:  # a copy is faster than a look-up of every row; row 0 is not learned
+        if index is None:  # a copy is faster than a look-up of every row; row 0 is not trained
             return F.pad(self.id_embedding.weight[1:], (0, 0, 1, 0))
         embedding: Tensor = self.id_embedding(index)
         return embedding
 
     def _look_up(self, kind: str, name: str, embedding_VD: Tensor, index: Tensor | None) -> Tensor:
-        """The embedding of a feature's value, or the mean of its values' embeddings: where there are few values, a
-        product with their shares.
-        """
+        """Return the embedding of a feature's value, or the mean embedding of its values."""
         if hasattr(self, _buffer("share", name)):
             return self._values("share", name, index) @ embedding_VD
         value = self._values(kind, name, index)
@@ -105,7 +103,7 @@ def _buffer(kind: str, name: str) -> str:
 
 
 def _shares(values_NM: Tensor, num_values: int, has_padding: bool) -> Tensor:
-    """How much each value counts in the mean of each row's values, (N, V); padding counts nothing."""
+    """Return the weight of each value in the mean over a row's values, (N, V); padding has weight 0."""
     count_NV = torch.zeros(len(values_NM), num_values, device=values_NM.device)
     count_NV.scatter_add_(1, values_NM, torch.where(values_NM > 0, 1.0, 0.0 if has_padding else 1.0))
     return count_NV / count_NV.sum(dim=1, keepdim=True).clamp(min=1)

@@ -1,4 +1,4 @@
-"""Layers with rectifiers between them."""
+"""Multi-layer perceptrons."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,7 +7,7 @@ from torch import nn
 
 
 def mlp(input_dim: int, hidden_dims: Sequence[int], output_dim: int) -> nn.Sequential:
-    """Linear maps through the hidden widths, with a ReLU after each but the last."""
+    """Return linear layers of the given widths, with a ReLU after each but the last."""
     widths = [input_dim, *hidden_dims, output_dim]
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):

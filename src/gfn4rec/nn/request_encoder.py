@@ -1,4 +1,4 @@
-"""The request encoder of the paper's appendix: a causal transformer over the history, and the profile beside it."""
+"""The request encoder of the paper's appendix: a causal transformer over the history, joined with the user profile."""
 
 from typing import Self
 
@@ -17,21 +17,21 @@ class RequestEncoderConfig(StrictConfig):
     """Sizes of the request encoder; the defaults are the paper's."""
 
     dim: int = Field(default=32, ge=1)
-    """D, width of item, user and response encodings."""
+    """D, the width of item, user and response encodings."""
     embedding_dim: int = Field(default=16, ge=1)
-    """Width of the embeddings of raw ids and features."""
+    """Width of the embeddings of ids and features."""
     num_layers: int = Field(default=2, ge=1)
-    """Transformer layers."""
+    """Number of transformer layers."""
     num_heads: int = Field(default=4, ge=1)
-    """Attention heads."""
+    """Number of attention heads."""
     feedforward_dim: int = Field(default=64, ge=1)
-    """Width between the two maps of a transformer layer."""
+    """Hidden width of the feed-forward part of a transformer layer."""
     state_dim: int = Field(default=128, ge=1)
     """Width of a request's state."""
     history_length: int = Field(default=50, ge=1)
-    """L, the latest events that count."""
+    """L, the number of latest events that are read."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    """Share of values dropped while learning."""
+    """Dropout rate in training."""
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -45,8 +45,8 @@ class RequestEncoderConfig(StrictConfig):
 class RequestEncoder(nn.Module):
     """Maps a request to a state.
 
-    A learned token stands before the oldest event, so that a user without history has a state too. Padding (item 0) is
-    never attended to, wherever it stands; positions count the real events from the oldest one.
+    A learned start token precedes the oldest event, so that a user without history has a state, too. Padding (item 0)
+    is never attended to, wherever it is; positions count events without padding, from the oldest one.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class RequestEncoder(nn.Module):
         nn.init.normal_(self.position.weight, std=0.1)
 
     def forward(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
-        """The states of requests, (B, state_dim). Of a longer history the latest L events count."""
+        """Return the states of requests, (B, state_dim); only the latest L events of a history are read."""
         length = self.config.history_length
         request = Request(request.user_B, request.history_BH[:, -length:], request.response_BHR[:, -length:])
         token_BTD, is_key_BT = self._tokens(request, item_table_ND)
@@ -87,7 +87,7 @@ class RequestEncoder(nn.Module):
         return self._states(last_layer.last(token_BTD, is_key_BT), self.users(request.user_B))  # type: ignore[operator]
 
     def prefixes(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
-        """The state before each event and after the last one, (B, H + 1, state_dim): position t has seen t columns."""
+        """Return the states before each event and after the last, (B, H + 1, state_dim); state t has read t columns."""
         token_BTD, is_key_BT = self._tokens(request, item_table_ND)
         mask = _causal_mask(is_key_BT)
         for layer in self.layers:
@@ -101,7 +101,8 @@ class RequestEncoder(nn.Module):
         item_BHD = self.items(history_BH) if item_table_ND is None else item_table_ND[history_BH]
         position_BHD = self.position((is_event_BH.cumsum(dim=1) - 1).clamp_(min=0))
         event_BHD = torch.cat([item_BHD + position_BHD, self.response(request.response_BHR)], dim=2)
-        # Nobody attends to padding; as a copy of the start it gives an empty history the state of the start itself.
+        # Padding is never attended to, but the last position may be padding: as a copy of the start token, it gives
+        # an empty history the state of that token.
         event_BHD = torch.where(is_event_BH[:, :, None], event_BHD, self.start)
         start_B1D = self.start.expand(len(history_BH), 1, -1)
         token_BTD = self.dropout(torch.cat([start_B1D, event_BHD], dim=1))
@@ -113,7 +114,7 @@ class RequestEncoder(nn.Module):
 
 
 def _causal_mask(is_key_BT: Tensor) -> Tensor:
-    """0 where a position attends, to the keys up to and including itself, and -inf elsewhere, (B, 1, T, T)."""
+    """Return 0 where a position may attend (keys up to and including itself) and -inf elsewhere, (B, 1, T, T)."""
     length = is_key_BT.shape[1]
     causal_TT = torch.ones(length, length, dtype=torch.bool, device=is_key_BT.device).tril()
     allowed_BTT = is_key_BT[:, None, None, :] & causal_TT

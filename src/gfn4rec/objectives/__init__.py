@@ -1,6 +1,6 @@
-"""Objectives of generative flow networks: tensors to residuals, and the table of them.
+"""Objectives of generative flow networks: functions that compute residuals, and the table of objectives.
 
-On a tree of slates each slate has one way to it, so the backward probability is 1 and appears nowhere.
+Prefixes of slates form a tree. Each has one parent, so backward probabilities are 1 and left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,22 +19,35 @@ from gfn4rec.objectives.trajectory_balance import trajectory_balance
 
 @dataclass(frozen=True)
 class Objective:
-    """A flow objective: its residuals by name, and what they need.
+    """A flow objective: its meaning for `gfn4rec policy show`, its residuals, and the inputs that they need."""
 
-    That is the flow of every prefix or of the root only, and steps credited with the reward of their items, as observed
-    or as predicted from the items up to them.
-    """
-
+    meaning: str
     residuals: Callable[[FlowBatch], Mapping[str, Tensor]]
+    """Residuals by name. The loss is the sum of their mean penalties."""
     needs_node_flows: bool = True
+    """Whether it needs the flow of every prefix, or of the empty slate only."""
     gains: Literal["none", "observed", "predicted"] = "none"
+    """Reward of its item that each step is credited with: observed, or predicted from the items up to the step."""
+    needs_square: bool = False
+    """Whether only squared residuals have the right weights, so that the penalty must be the square."""
 
 
-OBJECTIVES: Final = {
-    "tb": Objective(trajectory_balance, needs_node_flows=False),
-    "db": Objective(detailed_balance),
-    "subtb": Objective(sub_trajectory_balance),
-    "fl-db": Objective(forward_looking_balance, gains="observed"),
-    "fl-subtb": Objective(sub_trajectory_balance, gains="observed"),
-    "fl-db-exact": Objective(corrected_forward_looking_balance, gains="predicted"),
+OBJECTIVES: Final[Mapping[str, Objective]] = {
+    "tb": Objective("trajectory balance", trajectory_balance, needs_node_flows=False),
+    "db": Objective("detailed balance", detailed_balance),
+    "subtb": Objective("sub-trajectory balance", sub_trajectory_balance, needs_square=True),
+    "fl-db": Objective(
+        "db that credits each step with the observed reward of its item", forward_looking_balance, gains="observed"
+    ),
+    "fl-subtb": Objective(
+        "subtb that credits each step with the observed reward of its item",
+        sub_trajectory_balance,
+        gains="observed",
+        needs_square=True,
+    ),
+    "fl-db-exact": Objective(
+        "db that credits each step with a predicted reward of its item",
+        corrected_forward_looking_balance,
+        gains="predicted",
+    ),
 }

@@ -1,4 +1,7 @@
-"""How a residual is punished. The square is the paper's, and the only one that keeps the mean of a noisy target."""
+"""Penalties of residuals.
+
+Use the square, as the paper does: only its minimum is the mean of a noisy target. Huber is less sensitive to outliers.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,12 +11,12 @@ from torch import Tensor
 
 
 def square(residual: Tensor) -> Tensor:
-    """x^2."""
+    """Return x^2."""
     return residual.square()
 
 
 def huber(residual: Tensor) -> Tensor:
-    """x^2 for small residuals, 2 |x| - 1 from 1 on."""
+    """Return x^2 if |x| < 1, else 2 |x| - 1."""
     size = residual.abs()
     return torch.where(size < 1, size.square(), 2 * size - 1)
 

@@ -1,4 +1,7 @@
-"""Sub-trajectory balance: one equation for each stretch of a slate."""
+"""Sub-trajectory balance (`subtb`, with gains `fl-subtb`): one residual per sub-trajectory (consecutive steps).
+
+It lies between detailed and trajectory balance: a small `decay` gives short sub-trajectories most of the weight.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -8,10 +11,10 @@ from gfn4rec.objectives.flow import FlowBatch, step_residuals
 
 
 def sub_trajectory_balance(flow: FlowBatch) -> dict[str, Tensor]:
-    """f(u, O^i) + sum of (log P_t - gain_t) - f(u, O^j) for all i < j, weighted by decay^(j - i).
+    """Return f(u, O^i) + sum of (log P_t - gain_t) - f(u, O^j) for all i < j, weighted by decay^(j - i).
 
-    The flow of a whole slate is its reward, less the gains if there are any. The weights add up to their number, and
-    their roots are in the residuals, so that the mean of squares is the weighted mean.
+    The log flow of a whole slate is its log reward minus its gains, if any. Weights have mean 1, and residuals are
+    multiplied by their square roots, so that the mean of the squares is the weighted mean.
     """
     step_BK = step_residuals(flow, flow.left_over())
     size = step_BK.shape[1]

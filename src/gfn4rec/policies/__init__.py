@@ -1,13 +1,13 @@
-"""Policies: a request becomes a slate with its probability, answers become a loss. The table of them."""
+"""Policies propose slates for requests and learn from the responses. `POLICIES` is the table of them."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import torch
 
 from gfn4rec.config import nearest
 from gfn4rec.errors import UserError
-from gfn4rec.policies.base import Policy
+from gfn4rec.policies.base import Policy, PolicyConfig
 from gfn4rec.policies.boltzmann_cf import BoltzmannCF
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.cf import CF
@@ -36,21 +36,25 @@ POLICIES: Final[Mapping[str, type[Policy]]] = {
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The policy of this name."""
+    """Return the class of the policy with this name."""
     if name not in POLICIES:
         raise UserError(f"no policy {name!r}; {nearest(name, list(POLICIES))}")
     return POLICIES[name]
 
 
-def build_policy(name: str, catalogue: Catalogue, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Policy:
-    """An untrained policy, on the device of the catalogue."""
-    kind = policy_class(name)
-    config = kind.Config.parse(dict(settings or {}), f"policy {name}")
-    with torch.random.fork_rng(devices=[]):  # modules draw their first weights from the global generator
+def build_policy(
+    name: str, catalogue: Catalogue, config: PolicyConfig | Mapping[str, object] | None = None, seed: int = 0
+) -> Policy:
+    """Return an untrained policy on the device of the catalogue; `config` may be a mapping of settings.
+
+    >>> from gfn4rec import Catalogue, SlateData
+    >>> policy = build_policy("gfn", Catalogue.of(SlateData.open("data/tiny")), {"objective": "db"})
+    >>> policy.config.objective
+    'db'
+    """
+    policy = policy_class(name)
+    if not isinstance(config, PolicyConfig):
+        config = policy.Config.parse(dict(config or {}), f"policy {name}")
+    with torch.random.fork_rng(devices=[]):  # modules draw their initial weights from the global generator
         torch.manual_seed(stream_seed(seed, "policy weights"))
-        return kind(catalogue, config).to(catalogue.weight_R.device)
-
-
-def policy_name(policy: Policy) -> str:
-    """The name of a policy in the table."""
-    return next(name for name, kind in POLICIES.items() if kind is type(policy))
+        return policy(catalogue, config).to(catalogue.weight_R.device)

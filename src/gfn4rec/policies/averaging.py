@@ -1,13 +1,13 @@
-"""How policies learn whose residuals are, once they are good, noise of the answers."""
+"""Training defaults for policies whose residuals are mostly feedback noise."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-AVERAGING: Final[Mapping[str, Any]] = {
+AVERAGING: Final[Mapping[str, object]] = {
     "learning_batch": 512,
     "newest_share": 0.125,
     "learning_rate": 2e-3,
     "schedule": "cosine",
     "epsilon": 0.01,
 }
-"""Training defaults: many answers per step, at a falling rate, average the noise out."""
+"""Large batches and a decreasing learning rate average the noise out."""

@@ -1,10 +1,11 @@
-"""What all learning policies stand on: the request encoder, and the item table it shares with the scores."""
+"""The request encoder of all policies that learn, and the item table that encoder and scores share."""
 
 from typing import Literal
 
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
+from typing_extensions import override
 
 from gfn4rec.nn.request_encoder import RequestEncoder, RequestEncoderConfig
 from gfn4rec.policies.base import PolicyConfig
@@ -13,27 +14,33 @@ from gfn4rec.schema import Request
 
 
 class PolicyEncoderConfig(RequestEncoderConfig):
-    """The request encoder of a policy: no dropout, so that the trained distribution is the sampled one."""
+    """Sizes of a policy's request encoder. No dropout by default, so that slates follow the trained distribution."""
 
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Share of values dropped while learning."""
+    """Dropout rate in training."""
 
 
 class BackboneConfig(PolicyConfig):
-    """Settings that every learning policy has."""
+    """Settings of every policy that learns."""
 
     encoder: PolicyEncoderConfig = PolicyEncoderConfig()
     """Sizes of the request encoder."""
     hidden_dims: tuple[PositiveInt, ...] = (128,)
-    """Hidden widths of the networks on top of the encoder."""
+    """Widths of the hidden layers of the networks on top of the encoder."""
     unknown_user_share: float = Field(default=0.05, ge=0, le=1)
-    """Share of requests whose user is hidden while learning, so that unknown users can be served."""
+    """Share of training requests whose user is hidden, so that the policy learns to serve unknown users."""
     scoring: Literal["float32", "bfloat16"] = "float32"
-    """Precision of the products with the item table."""
+    """Precision of the scores, which are dot products with item vectors; bfloat16 pays only on a GPU."""
+
+    @property
+    @override
+    def history_length(self) -> int:
+        """Number of latest events of a history that the policy reads."""
+        return self.encoder.history_length
 
 
 class Backbone(nn.Module):
-    """Encodes requests, and all items: once per change of the weights where nothing is learned."""
+    """Encodes requests and all items. Without gradients, items are encoded once per change of the weights."""
 
     def __init__(self, catalogue: Catalogue, config: BackboneConfig) -> None:
         super().__init__()
@@ -50,16 +57,16 @@ class Backbone(nn.Module):
         self._cached_table: tuple[list[Tensor], Tensor] | None = None
 
     def encode(self, request: Request) -> tuple[Tensor, Tensor]:
-        """The states of requests, (B, state_dim), and the vectors of all items, (N, D)."""
+        """Return the states of requests, (B, S), and the vectors of all items, (N, D)."""
         table_ND = self.item_table()
         return self.encoder(request, table_ND), table_ND
 
     def item_table(self) -> Tensor:
-        """The vectors of all items, as they are now."""
+        """Return the vectors of all items under the current weights, (N, D)."""
         if torch.is_grad_enabled():
             return self.encoder.items.table()
         weights = list(self.encoder.items.parameters())
-        # The weights themselves are compared: a fused optimiser changes them without counting up their versions.
+        # Compare the weights themselves: a fused optimiser changes them without incrementing their versions.
         if self._cached_table is None or not all(map(_same, self._cached_table[0], weights)):
             # A normal tensor in the weights' own precision, whatever the caller's context is.
             with torch.inference_mode(False), torch.no_grad(), torch.autocast(weights[0].device.type, enabled=False):
@@ -67,7 +74,7 @@ class Backbone(nn.Module):
         return self._cached_table[1]
 
     def hide_users(self, request: Request, generator: torch.Generator) -> Request:
-        """The same requests, some of them by unknown users."""
+        """Return the same requests with some of the users replaced by the unknown user."""
         uniform_B = torch.rand(len(request.user_B), generator=generator, device=request.user_B.device)
         user_B = request.user_B.masked_fill(uniform_B < self.unknown_user_share, 0)
         return Request(user_B, request.history_BH, request.response_BHR)

@@ -1,7 +1,7 @@
-"""Boltzmann CF: predicts the reward of an item, and samples slates from the softmax of the predictions."""
+"""Boltzmann CF: predicts the reward of each item, and samples slates from the softmax of the predictions."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from gfn4rec.policies.averaging import AVERAGING
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
-from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
-from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.base import Context, Loss, Plan, Policy, pointwise_plan
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.pointwise import PointwiseHead
 from gfn4rec.schema import Request, SlateBatch
@@ -25,12 +24,12 @@ class BoltzmannCFConfig(BackboneConfig):
 
 
 class BoltzmannCF(Policy):
-    """Pointwise regression of the item reward; items are drawn without replacement."""
+    """Pointwise regression of the item reward; slates are sampled without replacement."""
 
-    description: ClassVar = "regression of the item reward, sampled by softmax(reward / temperature)"
+    description: ClassVar = "predicts each item's reward and samples from softmax(reward / temperature)"
     Config: ClassVar = BoltzmannCFConfig
     config: BoltzmannCFConfig
-    training_defaults: ClassVar[Mapping[str, Any]] = AVERAGING
+    training_defaults: ClassVar[Mapping[str, object]] = AVERAGING
 
     def __init__(self, catalogue: Catalogue, config: BoltzmannCFConfig) -> None:
         super().__init__(catalogue, config)
@@ -38,17 +37,16 @@ class BoltzmannCF(Policy):
         self.head = PointwiseHead(config)
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """The same scores at every step."""
-        state_BS, table_ND = self.backbone.encode(request)
+    def plan(self, context: Context) -> Plan:
+        """Return a plan with the same scores at every step."""
+        state_BS, table_ND = self.backbone.encode(context.request)
         query_BD = self.head.queries(state_BS) / self.config.reward_temperature
-        return Plan(candidates, candidates.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
+        matrix = context.candidates.matrix(table_ND, self.backbone.scoring_dtype)
+        return pointwise_plan(context.candidates, matrix, query_BD)
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        """The predicted reward."""
+        """Return the predicted rewards."""
         return self.head.scores(*self.backbone.encode(request), slate_BK)
 
     @override

@@ -1,4 +1,4 @@
-"""What a policy must know of a data set: its sizes, its features, its rewards."""
+"""The properties of a data set that policies need: sizes, features, rewards."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,12 @@ from gfn4rec.schema import FeatureTensors
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Who asks, what can be shown, and what an answer is worth."""
+    """The properties of a data set that a policy needs: users, items and the rewards of behaviours.
+
+    >>> from gfn4rec import SlateData
+    >>> Catalogue.of(SlateData.open("data/tiny")).num_items
+    60
+    """
 
     num_users: int
     num_items: int
@@ -19,11 +24,11 @@ class Catalogue:
     weight_R: Tensor  # reward of each behaviour
     user_features: FeatureTensors
     item_features: FeatureTensors
-    count_N: Tensor  # how often each item occurs in the training part of the log; column 0 is padding
+    count_N: Tensor  # occurrences of each item in the training part of the log; column 0 is padding
 
     @classmethod
     def of(cls, data: SlateData) -> "Catalogue":
-        """The catalogue of a data set."""
+        """Return the catalogue of a data set."""
         return cls(
             num_users=data.num_users,
             num_items=data.num_items,
@@ -35,6 +40,6 @@ class Catalogue:
         )
 
     def scale_reward(self, reward: Tensor) -> Tensor:
-        """Rewards as shares of what is attainable, in [0, 1]."""
+        """Return rewards scaled from the attainable range to [0, 1]."""
         least, most = float(self.weight_R.clamp(max=0).sum()), float(self.weight_R.clamp(min=0).sum())
         return ((reward - least) / max(most - least, 1e-12)).clamp(0.0, 1.0)

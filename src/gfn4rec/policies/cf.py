@@ -1,4 +1,4 @@
-"""CF: the probability that a shown item is rewarded, item by item; shows the K best."""
+"""CF: scores each item alone by the probability that it is rewarded, and shows the best K."""
 
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
-from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
+from gfn4rec.policies.base import Context, Loss, Plan, Policy, pointwise_plan
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.pointwise import PointwiseHead
@@ -20,15 +20,15 @@ class CFConfig(BackboneConfig):
     """Settings of CF."""
 
     probability: Literal["sigmoid", "softmax"] = "sigmoid"
-    """P(i|u) from the score: its sigmoid, or a softmax over the catalogue as in the authors' code."""
+    """How a score becomes P(i|u): by a sigmoid, or by a softmax over the catalogue as in the authors' code."""
     offsets: tuple[PositiveFloat, PositiveFloat] = (0.8, 0.1)
-    """Added inside the two logarithms of the softmax variant, as in the authors' code."""
+    """Constants inside the two logarithms of the loss with a softmax, as in the authors' code."""
 
 
 class CF(Policy):
-    """Pointwise. Its sampler draws items without replacement from the softmax of the scores."""
+    """Pointwise scores; sampled slates are drawn without replacement from their softmax."""
 
-    description: ClassVar = "reward-weighted binary cross-entropy of the shown items, top K"
+    description: ClassVar = "collaborative filtering with one score per item, trained by reward-weighted cross-entropy"
     Config: ClassVar = CFConfig
     config: CFConfig
 
@@ -38,23 +38,21 @@ class CF(Policy):
         self.head = PointwiseHead(config)
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """The same scores at every step."""
-        return self._plan(*self.backbone.encode(request), candidates)
+    def plan(self, context: Context) -> Plan:
+        """Return a plan with the same scores at every step."""
+        return self._plan(*self.backbone.encode(context.request), context.candidates)
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        """The trained P(i|u)."""
+        """Return the trained P(i|u)."""
         state_BS, table_ND = self.backbone.encode(request)
         if self.config.probability == "sigmoid":
             return self.head.scores(state_BS, table_ND, slate_BK).sigmoid()
         return self._plan(state_BS, table_ND, self._candidates(None, request)).log_probs(slate_BK, False).exp()
 
     def _plan(self, state_BS: Tensor, table_ND: Tensor, candidates: Candidates) -> Plan:
-        shelf = candidates.shelf(table_ND, self.backbone.scoring_dtype)
-        return Plan(candidates, shelf, constant_queries(self.head.queries(state_BS)))
+        matrix = candidates.matrix(table_ND, self.backbone.scoring_dtype)
+        return pointwise_plan(candidates, matrix, self.head.queries(state_BS))
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:

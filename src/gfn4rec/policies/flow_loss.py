@@ -1,4 +1,4 @@
-"""What the networks of GFN4Rec make of given slates: the loss of answered ones, and a score of any."""
+"""The loss of slates with responses under GFN4Rec's networks, and the estimated reward of any slates."""
 
 import math
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from gfn4rec.schema import SlateBatch
 
 @dataclass(frozen=True)
 class SlateFlow:
-    """Given slates as a network sees them."""
+    """Given slates with what the networks compute for them."""
 
     prefix_BTX: Tensor  # after 0 .. K items
     vector_BKD: Tensor
     log_prob_BK: Tensor
-    log_pf_BK: Tensor  # as it enters the objective: shifted, or relative to uniform
+    log_pf_BK: Tensor  # as the objective uses it: shifted, or relative to uniform
 
 
 def slate_flow(
@@ -36,11 +36,11 @@ def slate_flow(
     slate_BK: Tensor,
     dtype: torch.dtype | None,
 ) -> SlateFlow:
-    """The prefixes of slates and the probabilities of their steps, all steps at once."""
+    """Return the prefixes of slates and the probabilities of their steps, computed in parallel."""
     size, vector_BKD = slate_BK.shape[1], F.embedding(slate_BK, table_ND)
     prefix_BTX = network.prefixes(state_BS, vector_BKD, range(size + 1))
-    query_BKD, shelf = network.queries(prefix_BTX[:, :size]), candidates.shelf(table_ND, dtype)
-    log_prob_BK = step_log_probs(query_BKD, shelf, candidates.columns(slate_BK))
+    query_BKD, matrix = network.queries(prefix_BTX[:, :size]), candidates.matrix(table_ND, dtype)
+    log_prob_BK = step_log_probs(query_BKD, matrix, candidates.columns(slate_BK))
     if config.relative:
         log_pf_BK = relative_to_uniform(log_prob_BK, candidates.count())
     else:
@@ -49,7 +49,7 @@ def slate_flow(
 
 
 def flow_loss(network: SlateNetwork, config: FlowConfig, slates: SlateFlow, batch: SlateBatch) -> Loss:
-    """The penalty of the objective's residuals, each kind averaged over the batch and its steps, and summed."""
+    """Return the sum of the objective's residual penalties, each averaged over the batch and its steps."""
     objective, prefix_BTX, size = OBJECTIVES[config.objective], slates.prefix_BTX, batch.slate_BK.shape[1]
     log_flow_BT = network.log_flows(prefix_BTX if objective.needs_node_flows else prefix_BTX[:, :1])
     terms: dict[str, Tensor] = {}
@@ -77,7 +77,7 @@ def flow_loss(network: SlateNetwork, config: FlowConfig, slates: SlateFlow, batc
 
 
 def flow_score(network: SlateNetwork, config: FlowConfig, slates: SlateFlow) -> Tensor:
-    """The reward that leaves no residual on the whole trajectory: what the flow takes a slate's reward to be, (B,)."""
+    """Return the estimated rewards of slates, (B,): those for which the residual of trajectory balance is 0."""
     log_root_B = network.log_flows(slates.prefix_BTX[:, :1])[:, 0]
     log_reward_B = math.log(config.b_z) + log_root_B + slates.log_pf_BK.sum(dim=1)
     return log_reward_B / config.beta if config.reward == "energy" else log_reward_B.exp() - config.b_r

@@ -1,4 +1,4 @@
-"""GFN4Rec: writes a slate item by item, and learns a probability of slates that follows their reward."""
+"""GFN4Rec: builds a slate item by item, and learns slate probabilities that follow the rewards."""
 
 from typing import ClassVar
 
@@ -7,8 +7,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from gfn4rec.policies.backbone import Backbone
-from gfn4rec.policies.base import Loss, Plan, Policy
-from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.base import Context, Loss, Plan, Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.flow_config import FlowConfig
 from gfn4rec.policies.flow_loss import SlateFlow, flow_loss, flow_score, slate_flow
@@ -21,9 +20,9 @@ class GFNConfig(FlowConfig):
 
 
 class GFN4Rec(Policy):
-    """The paper's method, over the whole catalogue or any candidates."""
+    """The paper's method, applied to the whole catalogue or to given candidates."""
 
-    description: ClassVar = "the paper's GFN4Rec, a generative flow network that writes the slate item by item"
+    description: ClassVar = "the paper's method, a generative flow network that builds the slate item by item"
     Config: ClassVar = GFNConfig
     config: GFNConfig
 
@@ -33,12 +32,10 @@ class GFN4Rec(Policy):
         self.network = SlateNetwork(config, catalogue.slate_size)
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """Each step's query depends on the items before it."""
-        state_BS, table_ND = self.backbone.encode(request)
-        return self.network.plan(state_BS, table_ND, candidates, self.backbone.scoring_dtype)
+    def plan(self, context: Context) -> Plan:
+        """Return a plan in which each step's query depends on the items before it."""
+        state_BS, table_ND = self.backbone.encode(context.request)
+        return self.network.plan(state_BS, table_ND, context.candidates, self.backbone.scoring_dtype)
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:

@@ -1,14 +1,14 @@
-"""GFN4Rec that goes past the paper: an energy reward, paid item by item."""
+"""The energy GFN, which goes beyond the paper: an energy reward, credited item by item."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from gfn4rec.policies.averaging import AVERAGING
 from gfn4rec.policies.gfn import GFN4Rec, GFNConfig
 
 
 class EnergyGFNConfig(GFNConfig):
-    """Settings of the energy GFN4Rec; b_r is not used, nor b_f while probabilities are relative to uniform ones."""
+    """Settings of the energy GFN. b_r is not used, and b_f only with relative = false."""
 
     objective: str = "fl-db"
     reward: Literal["log", "energy"] = "energy"
@@ -17,9 +17,11 @@ class EnergyGFNConfig(GFNConfig):
 
 
 class EnergyGFN(GFN4Rec):
-    """The same networks; the probability of a slate follows exp(beta * expected reward)."""
+    """GFN4Rec's networks with slate probabilities proportional to exp(beta * expected reward)."""
 
-    description: ClassVar = "GFN4Rec with an energy reward, paid item by item: high reward and wide coverage"
+    description: ClassVar = (
+        "energy GFN, which has GFN4Rec's networks and an objective for high reward and wide coverage"
+    )
     Config: ClassVar = EnergyGFNConfig
     config: EnergyGFNConfig
-    training_defaults: ClassVar[Mapping[str, Any]] = AVERAGING
+    training_defaults: ClassVar[Mapping[str, object]] = AVERAGING

@@ -1,4 +1,4 @@
-"""GFN4Rec as a re-ranker: it writes the slate from the list of an initial ranker."""
+"""GFN4Rec as a re-ranker: builds the slate from the list of an initial ranker."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from gfn4rec.policies.backbone import Backbone
-from gfn4rec.policies.base import Loss, Plan, Policy
+from gfn4rec.policies.base import Context, Loss, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.flow_config import FlowConfig
@@ -21,14 +21,19 @@ class GFNRerankConfig(FlowConfig):
     """Settings of the re-ranking GFN4Rec."""
 
     ranker: RankerConfig = RankerConfig()
-    """The initial ranker."""
+    """Settings of the initial ranker."""
+
+    @property
+    @override
+    def idle_steps(self) -> int:
+        """Number of learning steps in which only the ranker learns."""
+        return self.ranker.first_steps
 
 
 class GFNRerank(Policy):
-    """The flow is over the slates of the ranker's list, a few dozen items instead of the catalogue."""
+    """A flow over the slates that can be built from the ranker's list, a few dozen items."""
 
-    description: ClassVar = "GFN4Rec over the list of an initial ranker"
-    learns_in_stages: ClassVar = True
+    description: ClassVar = "builds the slate like gfn, but from the short list of an initial ranker"
     Config: ClassVar = GFNRerankConfig
     config: GFNRerankConfig
 
@@ -39,12 +44,10 @@ class GFNRerank(Policy):
         self.network = SlateNetwork(config, catalogue.slate_size)
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """Each step's query depends on the items before it; the list is the ranker's, with the given slate on it."""
-        state_BS, table_ND = self.backbone.encode(request)
-        shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, slate_BK)
+    def plan(self, context: Context) -> Plan:
+        """Return a plan over the ranker's list, with given slates on it; queries depend on the items before them."""
+        state_BS, table_ND = self.backbone.encode(context.request)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, context.candidates, context.slate_BK)
         return self.network.plan(state_BS, table_ND, shortlist, self.backbone.scoring_dtype)
 
     @override

@@ -1,4 +1,4 @@
-"""The ranker before a re-ranker: scores all items one by one, and hands over a short list."""
+"""The initial ranker: scores each item alone, and passes a short list to a re-ranker."""
 
 from collections.abc import Callable
 
@@ -18,17 +18,17 @@ class RankerConfig(PolicyConfig):
     """Settings of the initial ranker."""
 
     list_length: int = Field(default=50, ge=1)
-    """Items that the ranker hands to the re-ranker; at least a slate."""
+    """Length of the ranker's list; at least the slate size is used."""
     num_negatives: int = Field(default=44, ge=0)
-    """Items drawn at random that the ranker tells the shown ones from."""
+    """Number of random items beside the shown ones in the softmax of the ranker's loss."""
     first_steps: int = Field(default=100, ge=0)
-    """Learning steps in which the ranker learns alone."""
+    """Number of first learning steps in which only the ranker learns."""
     learn_jointly: bool = True
-    """Whether the ranker's loss stays beside the re-ranker's; without it the shared encoder still moves its lists."""
+    """Whether the ranker's loss is kept after first_steps; its lists change anyway, as the encoder is shared."""
 
 
 class InitialRanker(nn.Module):
-    """A pointwise head that makes short lists, and learns to tell shown items from others."""
+    """A pointwise head that makes short lists, and learns from shown items and random others."""
 
     def __init__(self, backbone: BackboneConfig, config: RankerConfig, slate_size: int) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class InitialRanker(nn.Module):
     def shortlist(
         self, state_BS: Tensor, table_ND: Tensor, candidates: Candidates, slate_BK: Tensor | None
     ) -> Candidates:
-        """The best candidates of each request; those of given slates are on their list, whatever their score."""
+        """Return the best candidates of each request; items of given slates are on the list whatever their score."""
         if slate_BK is None:
             slate_BK = torch.empty(len(state_BS), 0, dtype=torch.int64, device=state_BS.device)
         most_open = candidates.item_BC.shape[1] - int(candidates.num_padding_B.min())
         count = min(self.list_length, most_open) - slate_BK.shape[1]
         best_BC = top_columns(
-            self.head.queries(state_BS), candidates.shelf(table_ND), candidates.columns(slate_BK), count
+            self.head.queries(state_BS), candidates.matrix(table_ND), candidates.columns(slate_BK), count
         )
         item_BC = candidates.items(best_BC)
         is_shown_BC = (item_BC[:, :, None] == slate_BK[:, None, :]).any(dim=2)
@@ -54,7 +54,7 @@ class InitialRanker(nn.Module):
         return Candidates.of_lists(item_BC)
 
     def random_list(self, slate_BK: Tensor, num_items: int, generator: torch.Generator) -> Candidates:
-        """Given slates among items drawn at random, a list of each; what is drawn twice stands there once."""
+        """Return lists of the items of given slates and of random others, without repetitions."""
         other_BC = _draw_others(slate_BK, num_items, self.list_length - slate_BK.shape[1], generator)
         other_BC = other_BC.sort(dim=1).values
         other_BC[:, 1:] = other_BC[:, 1:].masked_fill(other_BC[:, 1:] == other_BC[:, :-1], 0)
@@ -63,7 +63,7 @@ class InitialRanker(nn.Module):
     def loss(
         self, state_BS: Tensor, table_ND: Tensor, slate_BK: Tensor, target_BK: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """Reward-weighted cross-entropy of a softmax over the shown items and random others."""
+        """Return the reward-weighted cross-entropy of a softmax over the shown items and random others."""
         other_BC = _draw_others(slate_BK, len(table_ND) - 1, self.config.num_negatives, generator)
         item_BC = torch.cat([slate_BK, other_BC], dim=1)
         column_BK = torch.arange(slate_BK.shape[1], device=slate_BK.device).expand_as(slate_BK)
@@ -79,23 +79,23 @@ class InitialRanker(nn.Module):
         step: int | None,
         reranker: Callable[[], Loss],
     ) -> Loss:
-        """The ranker's loss alone in the first steps, then the re-ranker's, with or without the ranker's."""
+        """Return the ranker's loss in the first steps, then the re-ranker's, to which the ranker's may be added."""
         is_first_stage = step is not None and step < self.config.first_steps
         terms = {}
         if is_first_stage or self.config.learn_jointly:
             terms["ranker"] = self.loss(state_BS, table_ND, slate_BK, target_BK, generator)
         if is_first_stage:
             return Loss(terms["ranker"], terms)
-        other = reranker()
-        loss = other.loss + terms["ranker"] if terms else other.loss
-        return Loss(loss, {**other.terms, **terms})
+        reranked = reranker()
+        loss = reranked.loss + terms["ranker"] if terms else reranked.loss
+        return Loss(loss, {**reranked.terms, **terms})
 
 
 def _draw_others(slate_BK: Tensor, num_items: int, count: int, generator: torch.Generator) -> Tensor:
-    """Items that are not in the slates, uniformly and with replacement."""
+    """Draw items that are not in the slates, uniformly and with replacement."""
     num_others = num_items - slate_BK.shape[1]
     shape = (len(slate_BK), min(count, num_others))
     other_BC = torch.randint(max(1, num_others), shape, generator=generator, device=slate_BK.device) + 1
-    for shown_B in slate_BK.sort(dim=1).values.unbind(dim=1):  # in ascending order, step over each
+    for shown_B in slate_BK.sort(dim=1).values.unbind(dim=1):  # in ascending order, to skip each
         other_BC = other_BC + (other_BC >= shown_B[:, None])
     return other_BC

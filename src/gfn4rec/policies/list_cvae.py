@@ -1,4 +1,4 @@
-"""ListCVAE: a conditional variational autoencoder over whole slates; the condition is the slate's reward."""
+"""ListCVAE: a conditional variational autoencoder of whole slates, conditioned on their reward."""
 
 from typing import ClassVar
 
@@ -9,12 +9,11 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from gfn4rec.nn.mlp import mlp
-from gfn4rec.nn.sampling import Choosing
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
-from gfn4rec.policies.base import Loss, Plan, Policy
+from gfn4rec.policies.base import Context, Loss, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.schema import Request, SlateBatch
+from gfn4rec.schema import Sampling, SlateBatch
 
 _LOG_VARIANCE_RANGE = (-10.0, 10.0)
 
@@ -23,19 +22,19 @@ class ListCVAEConfig(BackboneConfig):
     """Settings of ListCVAE."""
 
     latent_dim: int = Field(default=16, ge=1)
-    """Width of z."""
+    """Width of the latent vector."""
     beta: float = Field(default=0.1, ge=0)
-    """Weight of the divergence between posterior and prior."""
+    """Weight of the KL divergence between posterior and prior."""
 
 
 class ListCVAE(Policy):
-    """Decodes K queries at once from (z, condition, user); the items are then drawn one by one, all different.
+    """Decodes K queries at once from the latent z, the condition and the request; items are drawn without replacement.
 
-    The latent that comes with a proposal is z in units of the prior's deviation from its mean. Log-probabilities are
-    conditional on it, and on its being 0, the mean, if it is not given.
+    The latent vector of a proposal is (z - mean) / deviation under the prior. Log-probabilities are conditional on it;
+    without it they are those at the prior's mean.
     """
 
-    description: ClassVar = "a conditional VAE over the whole slate, asked for the maximum reward"
+    description: ClassVar = "conditional variational autoencoder of slates, conditioned on the maximum reward"
     Config: ClassVar = ListCVAEConfig
     config: ListCVAEConfig
 
@@ -51,25 +50,25 @@ class ListCVAE(Policy):
 
     @override
     def draw_latent(
-        self, num_requests: int, how: Choosing, generator: torch.Generator | None, device: torch.device
+        self, num_requests: int, sampling: Sampling, generator: torch.Generator | None, device: torch.device
     ) -> Tensor | None:
-        """Noise in proportion to the temperature; greedy takes the prior's mean."""
+        """Draw noise in proportion to the temperature; greedy takes the prior's mean."""
         shape = (num_requests, self.config.latent_dim)
-        if how.greedy:
+        temperature, greedy = sampling.temperature, sampling.greedy
+        if greedy is True:
             return torch.zeros(shape, device=device)
-        noise_BZ = torch.randn(shape, generator=generator, device=device) * how.temperature
-        return noise_BZ if how.greedy_B is None else noise_BZ.masked_fill_(how.greedy_B[:, None], 0.0)
+        noise_BZ = torch.randn(shape, generator=generator, device=device)
+        noise_BZ = noise_BZ * (temperature[:, None] if isinstance(temperature, Tensor) else temperature)
+        return noise_BZ.masked_fill_(greedy[:, None], 0.0) if isinstance(greedy, Tensor) else noise_BZ
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """The slates that go with the maximum reward."""
-        state_BS, table_ND = self.backbone.encode(request)
+    def plan(self, context: Context) -> Plan:
+        """Return the plan of slates conditioned on the maximum reward."""
+        state_BS, table_ND = self.backbone.encode(context.request)
         known_BX = self._known(state_BS, torch.ones_like(state_BS[:, :1]))
         mean_BZ, log_variance_BZ = self._gaussian(self.prior(known_BX))
-        noise_BZ = torch.zeros_like(mean_BZ) if latent_BZ is None else latent_BZ
-        return self._decode(known_BX, mean_BZ + (log_variance_BZ / 2).exp() * noise_BZ, table_ND, candidates)
+        noise_BZ = torch.zeros_like(mean_BZ) if context.latent_BZ is None else context.latent_BZ
+        return self._decode(known_BX, mean_BZ + (log_variance_BZ / 2).exp() * noise_BZ, table_ND, context.candidates)
 
     def _known(self, state_BS: Tensor, condition_B1: Tensor) -> Tensor:
         return torch.cat([state_BS, self.condition(condition_B1)], dim=1)
@@ -81,8 +80,8 @@ class ListCVAE(Policy):
     def _decode(self, known_BX: Tensor, z_BZ: Tensor, table_ND: Tensor, candidates: Candidates) -> Plan:
         size = self.catalogue.slate_size
         query_BKD: Tensor = self.query_norm(self.decoder(torch.cat([known_BX, z_BZ], dim=1)).unflatten(1, (size, -1)))
-        shelf = candidates.shelf(table_ND, self.backbone.scoring_dtype)
-        return Plan(candidates, shelf, lambda _, steps: query_BKD[:, steps.start : steps.stop])
+        matrix = candidates.matrix(table_ND, self.backbone.scoring_dtype)
+        return Plan(candidates, matrix, lambda _, steps: query_BKD[:, steps.start : steps.stop])
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
@@ -103,7 +102,7 @@ class ListCVAE(Policy):
 def gaussian_divergence(
     mean_BZ: Tensor, log_variance_BZ: Tensor, prior_mean_BZ: Tensor, prior_log_variance_BZ: Tensor
 ) -> Tensor:
-    """KL(posterior || prior) of Gaussians with diagonal covariance, per row."""
+    """Return KL(posterior || prior) of Gaussians with diagonal covariance, (B,)."""
     ratio_BZ = (log_variance_BZ - prior_log_variance_BZ).exp()
     distance_BZ = (mean_BZ - prior_mean_BZ).square() * (-prior_log_variance_BZ).exp()
     return 0.5 * (ratio_BZ + distance_BZ - 1 - log_variance_BZ + prior_log_variance_BZ).sum(dim=1)

@@ -5,10 +5,10 @@ from torch import Tensor
 
 
 def reward_cross_entropy(score_BC: Tensor, column_BK: Tensor, target_BK: Tensor) -> Tensor:
-    """-Y log P - (1 - Y) log(1 - P), the mean over shown items (Eq. 10; the printed sign is a misprint).
+    """Return the mean of -Y log P - (1 - Y) log(1 - P) over shown items (Eq. 10; its printed sign is a misprint).
 
-    P is a softmax over the list, `column_BK` are the places of the shown items in it, and Y is the reward as a share of
-    what is attainable. 1 - P is the share of the others, so its logarithm is exact however close to 1 P has come.
+    P is a softmax over the list, `column_BK` are the columns of the shown items in it, and Y is the reward scaled to
+    [0, 1]. log(1 - P) is computed from the other items' scores, so it is exact however close to 1 P is.
     """
     log_sum_B1 = score_BC.logsumexp(dim=1, keepdim=True)
     log_prob_BK = score_BC.gather(1, column_BK) - log_sum_B1

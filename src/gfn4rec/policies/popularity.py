@@ -1,14 +1,12 @@
-"""Popularity: items in proportion to how often they occur in the training part of the log."""
+"""Popularity: samples items in proportion to their frequency in the training part of the log."""
 
 from typing import ClassVar
 
 from torch import Tensor
 from typing_extensions import override
 
-from gfn4rec.policies.base import Plan, Policy, PolicyConfig, constant_queries
-from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.base import Context, Plan, Policy, PolicyConfig, pointwise_plan
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.schema import Request
 
 
 class PopularityConfig(PolicyConfig):
@@ -16,9 +14,9 @@ class PopularityConfig(PolicyConfig):
 
 
 class Popularity(Policy):
-    """Sampled in proportion to the counts, plus one; greedy shows the K most frequent items to everybody."""
+    """Samples in proportion to the counts plus one; greedy, it shows the K most frequent items to everybody."""
 
-    description: ClassVar = "items by their frequency in the log, the same for everybody"
+    description: ClassVar = "items by their frequency in the log, the same for all users"
     Config: ClassVar = PopularityConfig
     is_learned: ClassVar = False
 
@@ -28,9 +26,8 @@ class Popularity(Policy):
         self.register_buffer("log_count_N", (catalogue.count_N + 1).log())
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """Everybody's query is 1, and an item's vector its log-count."""
-        query_BD = self.log_count_N.new_ones(len(request.user_B), 1)
-        return Plan(candidates, candidates.shelf(self.log_count_N[:, None]), constant_queries(query_BD))
+    def plan(self, context: Context) -> Plan:
+        """Return a plan in which every query is 1 and an item's vector is its log-count."""
+        query_BD = self.log_count_N.new_ones(len(context.request.user_B), 1)
+        matrix = context.candidates.matrix(self.log_count_N[:, None])
+        return pointwise_plan(context.candidates, matrix, query_BD)

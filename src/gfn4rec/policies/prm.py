@@ -1,7 +1,7 @@
-"""PRM: a transformer re-ranks the list of an initial ranker, with personalised vectors of the items."""
+"""PRM: a transformer that re-ranks the list of an initial ranker, with a personalised vector per item."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from gfn4rec.nn.mlp import mlp
-from gfn4rec.nn.scoring import Shelf
+from gfn4rec.nn.scoring import ItemMatrix
 from gfn4rec.nn.transformer import TransformerLayer
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
-from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
+from gfn4rec.policies.base import Context, Loss, Plan, Policy, pointwise_plan
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.initial_ranker import InitialRanker, RankerConfig
@@ -25,13 +25,19 @@ class PRMConfig(BackboneConfig):
     """Settings of PRM."""
 
     ranker: RankerConfig = RankerConfig()
-    """The initial ranker."""
+    """Settings of the initial ranker."""
     num_layers: int = Field(default=2, ge=1)
-    """Transformer layers of the re-ranker."""
+    """Number of transformer layers of the re-ranker."""
     pv_weight: float = Field(default=0.1, ge=0)
-    """Weight of the loss of the personalised vectors."""
+    """Weight of the personalised vectors' loss."""
     others: Literal["ranked", "random"] = "ranked"
-    """What it learns to tell shown items from: the best others of its ranker, or random ones (offline by default)."""
+    """Items beside the shown ones on a training list: the ranker's best (ranked), or random (default offline)."""
+
+    @property
+    @override
+    def idle_steps(self) -> int:
+        """Number of learning steps in which only the ranker learns."""
+        return self.ranker.first_steps
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -41,12 +47,11 @@ class PRMConfig(BackboneConfig):
 
 
 class PRM(Policy):
-    """Learns from lists in random order: an item's place must not tell whether it was shown."""
+    """Learns from lists in random order, so that an item's position does not reveal whether it was shown."""
 
-    description: ClassVar = "a transformer re-ranks the list of an initial ranker, with personalised vectors"
-    learns_in_stages: ClassVar = True
-    # Who filled the log did not choose from the ranker's list: what stands on it and not in the log is no worse for it.
-    offline_defaults: ClassVar[Mapping[str, Any]] = {"others": "random"}
+    description: ClassVar = "a transformer that re-ranks the short list of an initial ranker, with personalised vectors"
+    # The logging policy never saw the ranker's list, so unlogged items on it are not negatives.
+    offline_defaults: ClassVar[Mapping[str, object]] = {"others": "random"}
     Config: ClassVar = PRMConfig
     config: PRMConfig
 
@@ -66,22 +71,20 @@ class PRM(Policy):
         nn.init.normal_(self.place.weight, std=0.1)
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """The same scores at every step, over the ranker's list in the ranker's order."""
-        state_BS, table_ND = self.backbone.encode(request)
-        shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, slate_BK)
+    def plan(self, context: Context) -> Plan:
+        """Return a plan with the same scores at every step, over the ranker's list in the ranker's order."""
+        state_BS, table_ND = self.backbone.encode(context.request)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, context.candidates, context.slate_BK)
         ranking_BC = self.ranker.head.scores(state_BS, table_ND, shortlist.item_BC)
         score_BC, _ = self._scores(state_BS, table_ND, shortlist, _places(ranking_BC, shortlist))
-        # Each request has its own list of numbers: vectors of width 1, and the query 1.
+        # Each request has its own scores, so the item vectors are the scores (width 1), and the query is 1.
         row_BC = torch.arange(score_BC.numel(), device=state_BS.device).view_as(score_BC)
-        shelf = Shelf(score_BC.reshape(-1, 1), shortlist.num_padding_B, row_BC)
-        return Plan(shortlist, shelf, constant_queries(torch.ones_like(state_BS[:, :1])))
+        matrix = ItemMatrix(score_BC.reshape(-1, 1), shortlist.num_padding_B, row_BC)
+        return pointwise_plan(shortlist, matrix, torch.ones_like(state_BS[:, :1]))
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        """The trained P(i|u): a softmax over the list that holds the slate, in random order as in training."""
+        """Return the trained P(i|u): a softmax over a list with the slate on it, in random order as in training."""
         state_BS, table_ND = self.backbone.encode(request)
         shortlist = self.ranker.shortlist(state_BS, table_ND, self._candidates(None, request), slate_BK)
         noise_BC = torch.rand(shortlist.item_BC.shape, generator=torch.Generator().manual_seed(0)).to(state_BS.device)
@@ -91,7 +94,7 @@ class PRM(Policy):
     def _scores(
         self, state_BS: Tensor, table_ND: Tensor, shortlist: Candidates, place_BC: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The scores of the list when its items stand at these places (padding has -inf), and the personalised ones."""
+        """Return the scores of items at these positions (-inf for padding), and those of their personalised vectors."""
         item_BCD = F.embedding(shortlist.item_BC, table_ND)
         state_BCS = state_BS[:, None].expand(-1, item_BCD.shape[1], -1)
         personal_BCD = self.personal(torch.cat([state_BCS, item_BCD], dim=2))
@@ -129,7 +132,7 @@ class PRM(Policy):
 
 
 def _places(score_BC: Tensor, shortlist: Candidates) -> Tensor:
-    """The place of each item when the list is ordered by score, best first; padding stands last."""
+    """Return the position of each item in the list sorted by score, best first and padding last."""
     order_BC = score_BC.masked_fill(shortlist.item_BC == 0, -torch.inf).argsort(dim=1, descending=True)
     place_C = torch.arange(score_BC.shape[1], device=score_BC.device)
     return torch.empty_like(order_BC).scatter_(1, order_BC, place_C.expand_as(order_BC))

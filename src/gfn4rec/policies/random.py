@@ -1,14 +1,11 @@
-"""Random: every slate is as likely as any other."""
+"""Random: uniformly random slates."""
 
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 from typing_extensions import override
 
-from gfn4rec.policies.base import Plan, Policy, PolicyConfig, constant_queries
-from gfn4rec.policies.candidates import Candidates
-from gfn4rec.schema import Request
+from gfn4rec.policies.base import Context, Plan, Policy, PolicyConfig, pointwise_plan
 
 
 class RandomConfig(PolicyConfig):
@@ -16,18 +13,16 @@ class RandomConfig(PolicyConfig):
 
 
 class Random(Policy):
-    """Greedy, it shows the items of lowest id: all are equally likely."""
+    """Uniformly random slates. All items are equally likely, so greedy shows those with the lowest ids."""
 
-    description: ClassVar = "every slate is as likely as any other"
+    description: ClassVar = "uniformly random slates"
     Config: ClassVar = RandomConfig
     is_learned: ClassVar = False
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """All scores are 0."""
-        device = request.user_B.device
+    def plan(self, context: Context) -> Plan:
+        """Return a plan in which all scores are 0."""
+        device = context.request.user_B.device
         table_ND = torch.zeros(self.catalogue.num_items + 1, 1, device=device)
-        query_BD = torch.zeros(len(request.user_B), 1, device=device)
-        return Plan(candidates, candidates.shelf(table_ND), constant_queries(query_BD))
+        query_BD = torch.zeros(len(context.request.user_B), 1, device=device)
+        return pointwise_plan(context.candidates, context.candidates.matrix(table_ND), query_BD)

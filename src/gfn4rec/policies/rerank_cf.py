@@ -1,4 +1,4 @@
-"""RerankCF: an initial ranker, and the top K of its list."""
+"""RerankCF: an initial ranker that shows the top K of its list."""
 
 from typing import ClassVar
 
@@ -7,8 +7,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
-from gfn4rec.policies.base import Loss, Plan, Policy, constant_queries
-from gfn4rec.policies.candidates import Candidates
+from gfn4rec.policies.base import Context, Loss, Plan, Policy, pointwise_plan
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.initial_ranker import InitialRanker, RankerConfig
 from gfn4rec.schema import Request, SlateBatch
@@ -18,13 +17,13 @@ class RerankCFConfig(BackboneConfig):
     """Settings of RerankCF."""
 
     ranker: RankerConfig = RankerConfig()
-    """The initial ranker."""
+    """Settings of the initial ranker."""
 
 
 class RerankCF(Policy):
-    """The ranker's own scores decide, among the best of the catalogue."""
+    """Chooses from the ranker's list by the ranker's scores."""
 
-    description: ClassVar = "an initial ranker learned against random negatives, top K of its list"
+    description: ClassVar = "an initial ranker trained with random negatives; shows the best of its short list"
     Config: ClassVar = RerankCFConfig
     config: RerankCFConfig
 
@@ -34,19 +33,17 @@ class RerankCF(Policy):
         self.ranker = InitialRanker(config, config.ranker, catalogue.slate_size)
 
     @override
-    def plan(
-        self, request: Request, candidates: Candidates, slate_BK: Tensor | None = None, latent_BZ: Tensor | None = None
-    ) -> Plan:
-        """The same scores at every step, over the ranker's list."""
-        state_BS, table_ND = self.backbone.encode(request)
-        shortlist = self.ranker.shortlist(state_BS, table_ND, candidates, slate_BK)
+    def plan(self, context: Context) -> Plan:
+        """Return a plan with the same scores at every step, over the ranker's list."""
+        state_BS, table_ND = self.backbone.encode(context.request)
+        shortlist = self.ranker.shortlist(state_BS, table_ND, context.candidates, context.slate_BK)
         query_BD = self.ranker.head.queries(state_BS)
-        return Plan(shortlist, shortlist.shelf(table_ND, self.backbone.scoring_dtype), constant_queries(query_BD))
+        return pointwise_plan(shortlist, shortlist.matrix(table_ND, self.backbone.scoring_dtype), query_BD)
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
-        """The trained P(i|u): a softmax over the list that holds the slate."""
-        plan = self.plan(request, self._candidates(None, request), slate_BK)
+        """Return the trained P(i|u): a softmax over a list with the slate on it."""
+        plan = self.plan(Context(request, self._candidates(None, request), slate_BK))
         return plan.log_probs(slate_BK, distinct=False).exp()
 
     @override

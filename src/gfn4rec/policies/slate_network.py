@@ -1,4 +1,4 @@
-"""The two networks of GFN4Rec on top of the encoder: the item selection model, and the flow estimator."""
+"""The two networks of GFN4Rec on top of the encoder: the item selection model and the flow estimator."""
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from gfn4rec.policies.flow_config import FlowConfig
 
 
 class SlateNetwork(nn.Module):
-    """Sees a request's state and the items chosen so far."""
+    """Computes queries, flows and item rewards from a request's state and the items chosen so far."""
 
     def __init__(self, config: FlowConfig, slate_size: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class SlateNetwork(nn.Module):
         self.item_reward = mlp(width, hidden_dims, 1 + encoder.dim) if predicts_rewards else None
 
     def prefixes(self, state_BS: Tensor, vector_BKD: Tensor, steps: range) -> Tensor:
-        """[state ; the vectors of the first t items ; zeros] for each step t, (B, T, width)."""
+        """Return [state; vectors of the first t items; zeros] for each step t, (B, T, X)."""
         place_K = torch.arange(vector_BKD.shape[1], device=state_BS.device)
         step_T = torch.arange(steps.start, steps.stop, device=state_BS.device)
         is_chosen_TK = place_K < step_T[:, None]
@@ -35,26 +35,26 @@ class SlateNetwork(nn.Module):
         return torch.cat([state_BS[:, None].expand(-1, len(steps), -1), chosen_BTX], dim=2)
 
     def queries(self, prefix_BTX: Tensor) -> Tensor:
-        """What the next item's vector is multiplied with, (B, T, D)."""
+        """Return the queries, whose dot products with item vectors score the next item, (B, T, D)."""
         query_BTD: Tensor = self.log_scale.exp() * self.selection(prefix_BTX)
         return query_BTD
 
     def item_rewards(self, prefix_BKX: Tensor, vector_BKD: Tensor) -> Tensor:
-        """The predicted reward of each item after the items before it, (B, K)."""
+        """Return the predicted reward of each item given the items before it, (B, K)."""
         assert self.item_reward is not None
         offset_BK1, query_BKD = self.item_reward(prefix_BKX).split([1, self.dim], dim=2)
         reward_BK: Tensor = (query_BKD * vector_BKD).sum(dim=2) * self.dim**-0.5 + offset_BK1[:, :, 0]
         return reward_BK
 
     def log_flows(self, prefix_BTX: Tensor) -> Tensor:
-        """log F(u, O^t), (B, T); of the empty prefix it is the root flow."""
+        """Return log F(u, O^t), (B, T); t = 0, the empty prefix, gives the root flow."""
         log_flow_BT: Tensor = self.flow(prefix_BTX)[:, :, 0]
         return log_flow_BT
 
     def plan(self, state_BS: Tensor, table_ND: Tensor, candidates: Candidates, dtype: torch.dtype | None) -> Plan:
-        """Slates of the candidates, item by item."""
+        """Return the plan that builds slates of the candidates item by item."""
 
         def queries(slate_BK: Tensor, steps: range) -> Tensor:
             return self.queries(self.prefixes(state_BS, F.embedding(slate_BK, table_ND), steps))
 
-        return Plan(candidates, candidates.shelf(table_ND, dtype), queries)
+        return Plan(candidates, candidates.matrix(table_ND, dtype), queries)

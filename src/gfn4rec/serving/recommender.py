@@ -1,9 +1,8 @@
 """Slates for people, by the ids and titles of the log."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,26 +10,30 @@ from torch import Tensor
 from gfn4rec.config import nearest
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
-from gfn4rec.evaluation.protocol import Showing
-from gfn4rec.nn.weights import load_weights
 from gfn4rec.policies.base import Policy
-from gfn4rec.schema import Proposal, Request
+from gfn4rec.schema import Proposal, Request, Sampling
 from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import UserEnvironment
-from gfn4rec.training.parts import data_of, new_policy, users_of
-from gfn4rec.training.run import POLICY, Run
+from gfn4rec.training.opened_run import DataSource, OpenedRun, UsersSource
 
 _BATCH = 128
 
 
 @dataclass(frozen=True)
 class Query:
-    """Who asks. A history, if given, takes the place of the one in the log."""
+    """A user who asks for slates. A history, if given, replaces the one in the log.
+
+    >>> Query(user="42", candidates=("1", "2", "3", "4", "5", "6", "7"), greediness=0.5).user
+    '42'
+    """
 
     user: str | None = None
-    history: tuple[tuple[str, tuple[str, ...] | None], ...] | None = None  # item, behaviours (None: the first one)
+    history: tuple[tuple[str, tuple[str, ...] | None], ...] | None = None
+    """Items with their behaviours, oldest first; None in place of behaviours means the first behaviour."""
     candidates: tuple[str, ...] | None = None
-    greediness: float | None = None  # 0 to 1, in place of what is shown to the others
+    """Items to choose from; by default all."""
+    greediness: float | None = None
+    """From 0 (diverse) to 1 (greedy), in place of the sampling of the other queries."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class ShownItem:
 
 @dataclass(frozen=True)
 class Slate:
-    """A slate, the logarithm of its probability, and its expected reward where a simulator is at hand."""
+    """A slate, its log-probability, and its expected reward if that was asked for."""
 
     items: tuple[ShownItem, ...]
     log_prob: float
@@ -53,7 +56,7 @@ class Slate:
 
 @dataclass(frozen=True)
 class Answer:
-    """The slates for one query, and what could not be heeded."""
+    """The slates for one query, and notes on what was ignored."""
 
     query: Query
     slates: tuple[Slate, ...]
@@ -62,7 +65,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class SlateScore:
-    """A slate, the reward that the policy expects of it, and the simulator's expected reward where one is at hand."""
+    """A slate, the reward that the policy expects of it, and the simulator's expected reward if that was asked for."""
 
     items: tuple[str, ...]
     score: float
@@ -70,7 +73,15 @@ class SlateScore:
 
 
 class Recommender:
-    """A policy with the data set whose ids it speaks."""
+    """A trained policy that recommends slates by the ids of its data set.
+
+    `Recommender.open(run)` opens one; `examples/online_loop.py` makes one from objects in memory.
+
+    >>> recommender = Recommender.open("runs/tiny")
+    >>> (answer,) = recommender.recommend([Query(user="3", greediness=0.5)], num_slates=2)
+    >>> [len(slate.items) for slate in answer.slates]
+    [6, 6]
+    """
 
     def __init__(self, policy: Policy, data: SlateData, environment: UserEnvironment | None = None) -> None:
         self.policy, self.data, self.environment = policy, data, environment
@@ -83,46 +94,63 @@ class Recommender:
     @classmethod
     def open(
         cls,
-        directory: Path | str,
-        data: Path | str | None = None,
+        run: OpenedRun | Path | str,
+        data: DataSource | None = None,
+        simulator: UsersSource | None = None,
+        expected_rewards: bool = False,
         device: torch.device | str = "cpu",
-        simulator: Path | str | None = None,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> "Recommender":
-        """From a run. Where its simulator is at hand, answers come with expected rewards; `tell` hears why not."""
-        run = Run.open(Path(directory))
-        opened = data_of(run, device, data, simulator)
-        policy, environment = load_run_policy(run, opened, tell), None
-        if simulator is not None or run.manifest.simulator_path is not None:
-            try:
-                environment = users_of(run, opened, simulator).environment(seed=0)
-            except UserError as error:
-                tell(f"no expected rewards: {error}")
-        return cls(policy, opened, environment)
+        """Open the policy of a run; its data set may have moved.
+
+        The simulator is loaded only if expected rewards are asked for, or if one is named; `notify` receives the
+        reason if it cannot be loaded.
+        """
+        opened = run if isinstance(run, OpenedRun) else OpenedRun.open(run, data, simulator, device, notify=notify)
+        if not (expected_rewards or simulator is not None):
+            return cls(opened.policy, opened.data)
+        try:
+            users = opened.users
+        except UserError as error:
+            notify(f"no expected rewards: {error}")
+            return cls(opened.policy, opened.data)
+        return cls(opened.policy, users.data, users.environment(seed=0))
 
     def recommend(
         self,
         queries: Sequence[Query],
         num_slates: int = 1,
-        showing: Showing = Showing(),  # noqa: B008
+        sampling: Sampling = Sampling(),  # noqa: B008
         exclude_seen: bool = False,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> Iterator[Answer]:
-        """Answers in the order of the queries, computed in batches."""
-        if (showing.greedy or showing.temperature != 1) and any(each.greediness is not None for each in queries):
-            raise UserError("a query with a greediness of its own cannot be shown greedily or at a temperature, too")
+        """Yield answers in the order of the queries, computed in batches.
+
+        Each call draws fresh slates; a seed makes them repeatable.
+        """
+        if any(isinstance(value, Tensor) for value in (sampling.temperature, sampling.greedy, sampling.greediness)):
+            raise UserError("sampling: give one value for all queries; a query may have a greediness of its own")
+        if (sampling.greedy or sampling.temperature != 1) and any(query.greediness is not None for query in queries):
+            raise UserError("greediness of a query replaces greedy and temperature; leave these out")
         if num_slates < 1:
-            raise UserError(f"num_slates is {num_slates}; ask for one at least")
-        generator = torch_generator(seed, "recommend", self.data.device)
+            raise UserError(f"num_slates is {num_slates}; ask for at least one")
+        generator = self._generator(seed)
         batch = max(1, _BATCH // num_slates)
         for first in range(0, len(queries), batch):
-            yield from self._answer(queries[first : first + batch], num_slates, showing, exclude_seen, generator)
+            yield from self._answer(queries[first : first + batch], num_slates, sampling, exclude_seen, generator)
+
+    def _generator(self, seed: int | None) -> torch.Generator:
+        if seed is not None:
+            return torch_generator(seed, "recommend", self.data.device)
+        generator = torch.Generator(self.data.device)
+        generator.seed()
+        return generator
 
     def _answer(
         self,
         queries: Sequence[Query],
         num_slates: int,
-        showing: Showing,
+        sampling: Sampling,
         exclude_seen: bool,
         generator: torch.Generator,
     ) -> Iterator[Answer]:
@@ -130,51 +158,47 @@ class Recommender:
         request = self._requests(queries, notes)
         candidates = self._candidates(queries, request, exclude_seen)
         row_B = torch.arange(len(queries), device=self.data.device).repeat_interleave(num_slates)
-        request = Request(request.user_B[row_B], request.history_BH[row_B], request.response_BHR[row_B])
-        proposal = self.policy.recommend(
-            request,
-            generator,
-            greedy=showing.greedy,
-            temperature=showing.temperature,
-            greediness=self._greediness(queries, showing, row_B),
-            epsilon=showing.epsilon,
-            candidates=None if candidates is None else candidates[row_B],
-        )
+        request = request[row_B]
+        own_candidates = None if candidates is None else candidates[row_B]
+        own_sampling = self._sampling(queries, sampling, row_B)
+        proposal = self.policy.recommend(request, generator, own_sampling, own_candidates)
         slates = self._slates(request, proposal)
         for number, query in enumerate(queries):
             own = slates[number * num_slates : (number + 1) * num_slates]
             yield Answer(query, tuple(own), tuple(notes[number]))
 
-    def _greediness(self, queries: Sequence[Query], showing: Showing, row_B: Tensor) -> float | Tensor | None:
-        """Everybody's, or each query's own."""
+    def _sampling(self, queries: Sequence[Query], sampling: Sampling, row_B: Tensor) -> Sampling:
+        """Return the sampling of all queries, with the greediness of those that have their own."""
         if all(query.greediness is None for query in queries):
-            return showing.greediness
-        default = showing.greediness or 0.0
+            return sampling
+        default = 0.0 if sampling.greediness is None else sampling.greediness
         own = [default if query.greediness is None else query.greediness for query in queries]
-        return torch.tensor(own, device=self.data.device)[row_B]
+        return replace(sampling, greediness=torch.tensor(own, device=self.data.device)[row_B])
 
     def score(
-        self, query: Query, slates: Sequence[Sequence[str]], tell: Callable[[str], None] = lambda _: None
+        self, query: Query, slates: Sequence[Sequence[str]], notify: Callable[[str], None] = lambda _: None
     ) -> list[SlateScore]:
-        """The rewards that a policy with a flow expects of given slates, shown to one user; `tell` hears what could
-        not be heeded.
+        """Return the rewards that a policy with a flow expects of given slates for one user.
+
+        `notify` receives notes on what was ignored.
         """
         if query.candidates is not None or query.greediness is not None:
-            raise UserError("candidates and greediness play no part in a score; leave them out of the query")
+            raise UserError("candidates and greediness have no effect on a score; leave them out of the query")
         notes: list[str] = []
         request = self._requests([query], [notes])
         for note in notes:
-            tell(note)
+            notify(note)
         slate_BK = torch.tensor([[self._number(item, "slate") for item in self._checked(slate)] for slate in slates])
         row_B = torch.zeros(len(slates), dtype=torch.int64, device=self.data.device)
-        request = Request(request.user_B[row_B], request.history_BH[row_B], request.response_BHR[row_B])
+        request = request[row_B]
         slate_BK = slate_BK.to(self.data.device)
         score_B = self.policy.score(request, slate_BK).tolist()
         expected: list[float | None] = [None] * len(slates)
         if self.environment is not None:
             expected = list(self.environment.expected_rewards(request, slate_BK).tolist())
         return [
-            SlateScore(tuple(slate), score, each) for slate, score, each in zip(slates, score_B, expected, strict=True)
+            SlateScore(tuple(slate), score, reward)
+            for slate, score, reward in zip(slates, score_B, expected, strict=True)
         ]
 
     def _requests(self, queries: Sequence[Query], notes: list[list[str]]) -> Request:
@@ -190,8 +214,8 @@ class Recommender:
         if query.user is None:
             return 0
         if query.user not in self._user_number:
-            known = "from the history alone" if query.history else "as anybody would be"
-            notes.append(f"user {query.user} is not in the prepared data set, and is served {known}")
+            basis = "the given history alone" if query.history else "an unknown user"
+            notes.append(f"user {query.user} is not in the prepared data set; the slates are for {basis}")
         return self._user_number.get(query.user, 0)
 
     def _write_history(
@@ -201,7 +225,7 @@ class Recommender:
         events: Sequence[tuple[str, tuple[str, ...] | None]],
         notes: list[str],
     ) -> None:
-        """The latest events on the right, padding on the left."""
+        """Write events into a row of histories: the latest on the right, padding on the left."""
         history_H.zero_()
         response_HR.zero_()
         behaviours = self.data.behaviours
@@ -211,7 +235,7 @@ class Recommender:
                 if name not in behaviours:
                     raise UserError(f"history: no behaviour {name!r}; {nearest(name, list(behaviours))}")
             if item not in self._item_number:
-                notes.append(f"item {item} of the history is not in the catalogue and is skipped")
+                notes.append(f"item {item} of the history is not in the catalogue; ignored")
             else:
                 known.append((self._item_number[item], behaviours[:1] if named is None else named))
         for place, (number, named) in enumerate(reversed(known[-len(history_H) :]), start=1):
@@ -220,7 +244,7 @@ class Recommender:
                 response_HR[-place, behaviours.index(name)] = 1.0
 
     def _candidates(self, queries: Sequence[Query], request: Request, exclude_seen: bool) -> Tensor | None:
-        """Lists of item numbers, 0 for padding; None if everybody may be shown everything."""
+        """Return lists of item numbers, 0 for padding; None if all items are candidates for everybody."""
         if not exclude_seen and all(query.candidates is None for query in queries):
             return None
         num_items = self.data.num_items
@@ -231,7 +255,7 @@ class Recommender:
                 is_wanted_N = torch.zeros(num_items + 1, dtype=torch.bool, device=self.data.device)
                 is_wanted_N[numbers] = True
                 if int(is_wanted_N.sum()) < len(numbers):
-                    raise UserError("candidates: an item is there more than once")
+                    raise UserError("candidates: an item is repeated")
                 item_BN[row, ~is_wanted_N] = 0
             if exclude_seen:
                 item_BN[row, self._seen(query, int(request.user_B[row]))] = 0
@@ -245,12 +269,12 @@ class Recommender:
             raise UserError(f"{whom}a slate has {self.data.slate_size} items, but there are only {num_left}{unseen}")
 
     def _seen(self, query: Query, user: int) -> Tensor:
-        """All that the user has met, however long ago: in the log, and in a history that is given."""
+        """Return all items that the user has seen: in the whole log, and in a given history."""
         given = torch.tensor([self._item_number.get(item, 0) for item, _ in query.history or ()], dtype=torch.int64)
         return torch.cat([self.data.items_of(user).cpu(), given])
 
     def _checked(self, slate: Sequence[str]) -> Sequence[str]:
-        """A slate as it can be shown."""
+        """Return the slate if it has the right size and no item twice."""
         if len(slate) != self.data.slate_size:
             raise UserError(f"slate {','.join(slate)}: has {len(slate)} items; a slate has {self.data.slate_size}")
         for item in slate:
@@ -267,7 +291,7 @@ class Recommender:
         expected: list[float | None] = [None] * len(proposal.slate_BK)
         if self.environment is not None:
             expected = list(self.environment.expected_rewards(request, proposal.slate_BK).tolist())
-        made = []
+        slates = []
         for items, log_probs, reward in zip(
             proposal.slate_BK.tolist(), proposal.log_prob_BK.double(), expected, strict=True
         ):
@@ -275,24 +299,12 @@ class Recommender:
                 ShownItem(self._item_id[item], self._title[item], probability)
                 for item, probability in zip(items, log_probs.exp().tolist(), strict=True)
             ]
-            made.append(Slate(tuple(shown), float(log_probs.sum()), reward))
-        return made
+            slates.append(Slate(tuple(shown), float(log_probs.sum()), reward))
+        return slates
 
 
-def load_run_policy(run: Run, data: SlateData, tell: Callable[[str], None] = lambda _: None) -> Policy:
-    """The policy of a run's newest checkpoint, in evaluation mode; `tell` hears of damaged ones."""
-    checkpoint = run.load_checkpoint(only=POLICY)
-    for note in checkpoint.notes if checkpoint else ():
-        tell(note)
-    if checkpoint is None:
-        raise UserError(f"{run.directory}: has no checkpoint yet; go on with `gfn4rec train resume {run.directory}`")
-    policy = new_policy(data, run.manifest.settings)
-    load_weights(policy, checkpoint.tensors[POLICY], run.directory)
-    return policy.eval()
-
-
-def as_dict(answer: Answer) -> dict[str, Any]:
-    """For JSON."""
+def as_dict(answer: Answer) -> dict[str, object]:
+    """Return an answer as values for JSON."""
     return {
         "user": answer.query.user,
         "slates": [

@@ -1,1 +1,1 @@
-"""The simulated user: a response model, item influence, an environment, and samplers that see its probabilities."""
+"""Simulated users: a response model, item influence, an environment, and oracles that see the true probabilities."""

@@ -1,4 +1,4 @@
-"""How good predicted response probabilities are: ranking (AUC), calibration error, and the fit of scale and shift."""
+"""Quality of predicted response probabilities: AUC, calibration error, and calibration by a scale and a shift."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ NUM_BINS = 15
 
 @dataclass(frozen=True)
 class Reliability:
-    """Mean prediction and share of positives in bins of equal mass, from the least predictions to the greatest."""
+    """Mean prediction and share of positives in bins of equal mass, ordered by prediction."""
 
     predicted: tuple[float, ...]
     observed: tuple[float, ...]
@@ -19,7 +19,7 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """The expected calibration error: the mean over rows of the gap in their bin."""
+        """The expected calibration error: the mean gap of the bins, weighted by their rows."""
         gaps = [
             count * abs(predicted - observed)
             for predicted, observed, count in zip(self.predicted, self.observed, self.num_rows, strict=True)
@@ -28,7 +28,7 @@ class Reliability:
 
 
 def auc(score: Tensor, label: Tensor) -> float:
-    """The probability that a positive scores above a negative, ties counting half; NaN without both kinds."""
+    """Return the probability that a positive scores above a negative; ties count half. NaN without both classes."""
     num_positive = int(label.sum())
     num_negative = len(label) - num_positive
     if not num_positive or not num_negative:
@@ -41,7 +41,7 @@ def auc(score: Tensor, label: Tensor) -> float:
 
 
 def reliability(probability: Tensor, label: Tensor, num_bins: int = NUM_BINS) -> Reliability:
-    """Predictions against outcomes, in bins of equal mass."""
+    """Compare predictions with labels, in bins of equal mass."""
     order = torch.argsort(probability, stable=True)
     bins = [rows for rows in torch.tensor_split(order, num_bins) if len(rows)]
     return Reliability(
@@ -52,9 +52,9 @@ def reliability(probability: Tensor, label: Tensor, num_bins: int = NUM_BINS) ->
 
 
 def fit_scale_and_shift(logit_NR: Tensor, label_NR: Tensor) -> Tensor:
-    """The scale and shift of each behaviour's logits with the least cross-entropy, (2, R), by Newton's method.
+    """Return the scale and shift of each behaviour's logits that minimise the cross-entropy, (2, R).
 
-    A behaviour that only ever occurs, or never, keeps scale 1 and shift 0: there is nothing to fit.
+    They are found by Newton's method with step halving. A behaviour with one class only keeps scale 1 and shift 0.
     """
     fitted = torch.tensor([[1.0], [0.0]], dtype=torch.float64).repeat(1, logit_NR.shape[1])
     for behaviour in range(logit_NR.shape[1]):

@@ -1,7 +1,8 @@
-"""Simulators on disk: safetensors and JSON, refused if damaged, not finite, or made for another data set."""
+"""Simulators on disk: safetensors and JSON; damaged, non-finite or foreign ones are refused."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal, Self
 
 import torch
 from pydantic import Field
@@ -23,13 +24,26 @@ WEIGHTS: Final = "model.safetensors"
 
 
 class Metric(StrictConfig):
-    """How well a behaviour is predicted; None where it never or always occurs."""
+    """How well a behaviour is predicted."""
 
     auc: float | None
-    bayes_auc: float | None = None  # of the true probabilities, where the log is synthetic
+    """The area under the ROC curve; None if the behaviour occurs in no row, or in every row."""
+    bayes_auc: float | None = None
+    """The AUC of the true probabilities, if the log is synthetic."""
     calibration_error: float
+    """The expected calibration error, in bins of equal mass."""
     rate: float
+    """The share of rows with the behaviour."""
     num_rows: int
+
+
+class Epoch(StrictConfig):
+    """The mean training loss of a pass over the log, and the validation AUC after it."""
+
+    loss: float
+    mean_auc: float
+    auc: tuple[float | None, ...]
+    """The AUC of each behaviour; None if it occurs in no validation row, or in every one."""
 
 
 class SimulatorManifest(DirectoryManifest):
@@ -39,47 +53,83 @@ class SimulatorManifest(DirectoryManifest):
     version: int = VERSION
     kind: Literal["response model", "reference"]
     data: DataIdentity
-    model: dict[str, Any]
+    model: dict[str, object]
+    """The sizes of the model as they were written; `sizes` parses them."""
     rho: float = Field(ge=0)
-    training: dict[str, Any] = Field(default_factory=dict)
-    epochs: tuple[dict[str, Any], ...] = ()  # loss and validation AUC of each
+    """The strength of item influence."""
+    training: dict[str, object] = Field(default_factory=dict)
+    """The settings of the training as they were written."""
+    epochs: tuple[Epoch, ...] = ()
     is_finished: bool = True
-    metrics: dict[str, dict[str, Metric]] = Field(default_factory=dict)  # split -> behaviour -> metric
+    metrics: dict[str, dict[str, Metric]] = Field(default_factory=dict)
+    """By split, then by behaviour."""
     versions: dict[str, str] = Field(default_factory=lambda: {"gfn4rec": __version__, "torch": torch.__version__})
+
+    @property
+    def sizes(self) -> ResponseModelConfig | ReferenceConfig:
+        """The sizes of the model."""
+        if self.kind == "reference":
+            return ReferenceConfig.parse(self.model, "reference model")
+        return ResponseModelConfig.parse(self.model, "response model")
+
+
+@dataclass(frozen=True)
+class SimulatorFiles:
+    """A simulator on disk whose manifest was read and whose files were checksummed, once."""
+
+    path: Path
+    manifest: SimulatorManifest
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read the manifest, and refuse files that are missing or damaged."""
+        maker = "`gfn4rec simulator train`"
+        values = raw_manifest(path, FORMAT, VERSION, "simulator", maker)
+        manifest = SimulatorManifest.parse(values, f"{path / MANIFEST} is damaged, make it again with {maker}")
+        check_files(path, manifest.files, f"make the simulator again with {maker}")
+        return cls(path, manifest)
+
+    @property
+    def history_length(self) -> int:
+        """The number of events that the model reads of a history."""
+        sizes = self.manifest.sizes
+        return sizes.history_length if isinstance(sizes, ResponseModelConfig) else sizes.max_hist_seq_len
+
+    def refuse_unusable(self, data: Manifest) -> None:
+        """Refuse a simulator that was made for another data set, or whose training is not finished."""
+        refuse_other_data(self.manifest.data, data, self.path)
+        if not self.manifest.is_finished:
+            command = f"gfn4rec simulator train DATA --out {self.path} --resume"
+            raise UserError(f"{self.path}: its training is not finished; resume it with `{command}`")
+
+    def load(self, data: SlateData) -> ResponseModel | ReferenceModel:
+        """Return the frozen model, ready for an environment of the data set it was made for."""
+        self.refuse_unusable(data.manifest)
+        model = build_model(self.manifest.sizes, data)
+        load_weights(model, load_tensors(self.path / WEIGHTS), self.path / WEIGHTS)
+        model.rho = self.manifest.rho
+        return model.to(data.device).freeze()
 
 
 def read_simulator_manifest(directory: Path) -> SimulatorManifest:
-    """The manifest, after a check that the files beside it are whole."""
-    maker = "`gfn4rec simulator train`"
-    values = raw_manifest(directory, FORMAT, VERSION, "simulator", maker)
-    manifest = SimulatorManifest.parse(values, f"{directory / MANIFEST} is damaged, make it again with {maker}")
-    check_files(directory, manifest.files, f"make the simulator again with {maker}")
-    return manifest
+    """Return the manifest of a simulator whose files are whole."""
+    return SimulatorFiles.open(directory).manifest
 
 
 def usable_simulator(directory: Path, data: Manifest) -> SimulatorManifest:
-    """The manifest of one that is finished and was made for this data set."""
-    manifest = read_simulator_manifest(directory)
-    refuse_other_data(manifest.data, data, directory)
-    if not manifest.is_finished:
-        command = f"gfn4rec simulator train DATA --out {directory} --resume"
-        raise UserError(f"{directory}: its training is not over; go on with `{command}`")
-    return manifest
+    """Return the manifest of a simulator that is finished and was made for this data set."""
+    files = SimulatorFiles.open(directory)
+    files.refuse_unusable(data)
+    return files.manifest
 
 
 def load_simulator(directory: Path, data: SlateData) -> tuple[ResponseModel | ReferenceModel, SimulatorManifest]:
-    """A frozen model, ready for the environment of the data set it was made for."""
-    manifest = usable_simulator(directory, data.manifest)
-    model = build_model(manifest.kind, manifest.model, data)
-    load_weights(model, load_tensors(directory / WEIGHTS), directory / WEIGHTS)
-    return model.to(data.device).freeze(), manifest
+    """Return the frozen model of a simulator, and its manifest."""
+    files = SimulatorFiles.open(directory)
+    return files.load(data), files.manifest
 
 
-def build_model(
-    kind: Literal["response model", "reference"], config: dict[str, Any], data: SlateData
-) -> ResponseModel | ReferenceModel:
-    """An untrained model for a data set."""
-    sizes = (data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features)
-    if kind == "reference":
-        return ReferenceModel(*sizes, ReferenceConfig.parse(config, "reference model"))
-    return ResponseModel(*sizes, ResponseModelConfig.parse(config, "response model"))
+def build_model(sizes: ResponseModelConfig | ReferenceConfig, data: SlateData) -> ResponseModel | ReferenceModel:
+    """Return an untrained model for a data set."""
+    shape = (data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features)
+    return ReferenceModel(*shape, sizes) if isinstance(sizes, ReferenceConfig) else ResponseModel(*shape, sizes)

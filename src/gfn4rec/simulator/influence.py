@@ -1,10 +1,10 @@
-"""Item influence: an item is answered less the more it resembles the others of its slate."""
+"""Item influence: the more an item resembles the others of its slate, the fewer responses it gets."""
 
 from torch import Tensor
 
 
 def slate_similarity(item_embedding_ND: Tensor, slate_BK: Tensor, include_self: bool = False) -> Tensor:
-    """The mean similarity of each item of a slate to the others, or to all of them with itself, (B, K)."""
+    """Return the mean similarity of each item to the other items of its slate, or to all including itself, (B, K)."""
     vector_BKD = item_embedding_ND[slate_BK]
     total_BK = (vector_BKD * vector_BKD.sum(dim=1, keepdim=True)).sum(dim=2)
     if include_self:
@@ -15,5 +15,5 @@ def slate_similarity(item_embedding_ND: Tensor, slate_BK: Tensor, include_self: 
 
 
 def suppress(probability_BKR: Tensor, similarity_BK: Tensor, rho: float) -> Tensor:
-    """Probabilities less rho times the similarity, before they are clipped to [0, 1]."""
+    """Return the probabilities minus rho times the similarity, not yet clipped to [0, 1]."""
     return probability_BKR - rho * similarity_BK[:, :, None]

@@ -1,4 +1,4 @@
-"""Samplers that see the simulator's own probabilities: the ruler that every policy is measured against."""
+"""Oracles, samplers that see the simulator's true response probabilities, and uniformly random slates."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ NUM_GREEDY_CANDIDATES = 200
 
 
 def true_item_rewards(environment: UserEnvironment, state: Tensor) -> Tensor:
-    """The expected reward of every item without item influence, (B, N); padding has -inf."""
+    """Return the expected reward of every item without item influence, (B, N); padding has -inf."""
     num_items, weight_R = environment.data.num_items, environment.data.weight_R
     columns = []
     for items in torch.arange(num_items + 1, device=weight_R.device).split(_CHUNK_ITEMS):
@@ -26,7 +26,10 @@ def true_item_rewards(environment: UserEnvironment, state: Tensor) -> Tensor:
 def boltzmann_slates(
     environment: UserEnvironment, request: Request, temperature: float, generator: torch.Generator
 ) -> Tensor:
-    """K items without replacement from softmax(true item reward / temperature), by the Gumbel top-K trick."""
+    """Sample the pointwise oracle: K items without replacement from softmax(true item reward / temperature).
+
+    Sampling uses the Gumbel top-K trick.
+    """
     reward_BN = true_item_rewards(environment, environment.model.encode(request))
     uniform_BN = torch.rand(reward_BN.shape, generator=generator, device=reward_BN.device)
     gumbel_BN = -torch.log(-torch.log(uniform_BN.clamp(1e-20, 1 - 1e-7)))
@@ -35,7 +38,7 @@ def boltzmann_slates(
 
 @torch.inference_mode()
 def random_slates(environment: UserEnvironment, request: Request, generator: torch.Generator) -> Tensor:
-    """K items without replacement, each as likely as any other."""
+    """Sample K items uniformly, without replacement."""
     shape = (len(request.user_B), environment.data.num_items)
     draw_BN = torch.rand(shape, generator=generator, device=request.user_B.device)
     return draw_BN.topk(environment.config.slate_size, dim=1).indices + 1
@@ -45,10 +48,10 @@ def random_slates(environment: UserEnvironment, request: Request, generator: tor
 def greedy_slates(
     environment: UserEnvironment, request: Request, num_candidates: int = NUM_GREEDY_CANDIDATES
 ) -> Tensor:
-    """Slate-aware greedy: item by item, the one that makes the partial slate's expected reward greatest.
+    """Choose slates by the slate-aware greedy oracle: each item maximises the expected reward of the slate so far.
 
     Candidates are the items of highest reward without influence. Similarities to the items chosen so far are divided by
-    the number of items the whole slate will have, so an item counts the same at every position.
+    the number of other items in the whole slate, so that an item counts the same at every position.
     """
     model, rho, size = environment.model, environment.config.rho, environment.config.slate_size
     state, weight_R = model.encode(request), environment.data.weight_R
@@ -61,12 +64,12 @@ def greedy_slates(
     self_BC = similarity_BCC.diagonal(dim1=1, dim2=2) / num_others if environment.influence_includes_self else 0.0
     row_B = torch.arange(len(item_BC), device=item_BC.device)
     chosen: list[Tensor] = []
-    influence_BC = torch.zeros_like(probability_BCR[:, :, 0]) + self_BC  # of the chosen items on each candidate
+    influence_BC = torch.zeros_like(probability_BCR[:, :, 0]) + self_BC  # of the items chosen so far on each candidate
     for _ in range(size):
         own_BC = (probability_BCR - rho * influence_BC[:, :, None]).clamp(0, 1) @ weight_R
         total_BC = own_BC
         for place_B in chosen:
-            # The influence on an item chosen before, if a candidate joined.
+            # The influence on an earlier item if the candidate joined the slate.
             joined_BC = influence_BC[row_B, place_B][:, None] + similarity_BCC[row_B, place_B] / num_others
             earlier_BCR = probability_BCR[row_B, place_B][:, None] - rho * joined_BC[:, :, None]
             total_BC = total_BC + earlier_BCR.clamp(0, 1) @ weight_R
@@ -75,6 +78,6 @@ def greedy_slates(
         best_B = total_BC.argmax(dim=1)
         chosen.append(best_B)
         joined_BC = similarity_BCC[row_B, best_B] / num_others
-        joined_BC[row_B, best_B] = 0.0  # its own similarity is counted already, or not at all
+        joined_BC[row_B, best_B] = 0.0  # an item's similarity to itself is in `self_BC`, or does not count
         influence_BC = influence_BC + joined_BC
     return item_BC.gather(1, torch.stack(chosen, dim=1))

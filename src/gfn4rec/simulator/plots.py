@@ -1,4 +1,4 @@
-"""Pictures of a simulator, as PNG bytes."""
+"""Plots of a simulator, as PNG bytes."""
 
 import io
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gfn4rec.simulator.calibration import Reliability
 
 
 def plot_reliability(curves: Mapping[str, Mapping[str, Reliability]]) -> bytes:
-    """Predicted probability against observed share, per behaviour, one line per split."""
+    """Return a PNG of the observed share against the predicted probability, per behaviour, with a line per split."""
     behaviours = list(next(iter(curves.values())))
     figure = Figure(figsize=(3.2 * len(behaviours), 3.4), layout="constrained")
     axes = figure.subplots(1, len(behaviours), squeeze=False)[0]
@@ -29,7 +29,7 @@ def plot_reliability(curves: Mapping[str, Mapping[str, Reliability]]) -> bytes:
 
 
 def figure_bytes(figure: Figure) -> bytes:
-    """A figure as a PNG file."""
+    """Return the PNG file of a figure."""
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""What the environment asks of a simulated user. Anything with these three members will do."""
+"""The interface between the environment and a model of users; any object with its three members fits."""
 
 from typing import Protocol, runtime_checkable
 
@@ -9,19 +9,22 @@ from gfn4rec.schema import Request
 
 @runtime_checkable
 class UserModel(Protocol):
-    """Answers slates with probabilities.
+    """Predicts the probabilities of responses.
 
-    `item_embedding_ND`: one vector per item, row 0 padding. The similarity of two items is the product of their
-    vectors, so a model whose similarity is the cosine gives vectors of length 1. A model whose similarity counts an
-    item's likeness to itself, too, has an attribute `influence_includes_self` that is true.
+    `item_embedding_ND` has a vector per item; row 0 is padding. The similarity of two items is the dot product of their
+    vectors, which is the cosine if the vectors have length 1. A model whose item influence includes the similarity of
+    an item to itself has a true attribute `influence_includes_self`.
+
+    Two attributes are optional, too: `history_length`, the number of events that the model reads of a history, and
+    `rho`, the strength of item influence that it was made with.
     """
 
     item_embedding_ND: Tensor
 
     def encode(self, request: Request) -> Tensor:
-        """What the model needs to know of the requests, one row each."""
+        """Return the state of each request, a row each, in a form of the model's own."""
         ...
 
     def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
-        """The probability of each behaviour for any items of each request, (B, C, R), before item influence."""
+        """Return the probability of each behaviour for C items of each request, (B, C, R), before item influence."""
         ...

@@ -1,8 +1,8 @@
-"""The response model that the paper's authors published, with all its quirks, which live here and nowhere else.
+"""The response model that the paper's authors published, with its quirks, which are confined to this file.
 
-Quirks that are reproduced: response sequences scrambled by a reshape; no padding mask; one normalisation for items,
-users and history tokens; item encodings clamped to [-1, 1] for scoring and similarity in the environment; similarity
-as a mean of products that includes the item itself.
+The quirks: a reshape scrambles the response sequences; padding is not masked; items, users and history tokens share one
+normalisation; in the environment, item encodings are clamped to [-1, 1] for scores and similarities; similarity is a
+mean of products that includes the item itself.
 """
 
 from pathlib import Path
@@ -19,12 +19,12 @@ from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import load_tensors, load_weights
 from gfn4rec.schema import FeatureTensors, Request
 
-_FIRST_VALUE = 2  # of an index feature: 0 is padding, 1 unknown
+_FIRST_VALUE = 2  # the first known value of an index feature: 0 is padding, 1 is unknown
 _GENRES, _GENDER, _AGE = "genres", "gender", "age"
 
 
 class ReferenceConfig(StrictConfig):
-    """The sizes of the published model."""
+    """Sizes of the published model, named as in its code."""
 
     enc_dim: int = Field(default=32, ge=1)
     user_latent_dim: int = Field(default=16, ge=1)
@@ -39,7 +39,7 @@ class ReferenceConfig(StrictConfig):
 
 
 class _Scorer(nn.Module):
-    """Named as in the published weights: layers 0 (linear), 3 (norm), 4 (linear)."""
+    """The scorer; its layers have the numbers of the published weights: 0 and 4 are linear, 3 is a norm."""
 
     def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float) -> None:
         super().__init__()
@@ -60,6 +60,12 @@ class ReferenceModel(nn.Module):
     """The published model as a `UserModel`; parameter names are those of the published weights."""
 
     influence_includes_self = True
+    rho: float | None = None
+    gender_UV: Tensor
+    age_UV: Tensor
+    genres_NV: Tensor
+    item_embedding_ND: Tensor
+    _item_encoding_ND: Tensor
 
     def __init__(
         self,
@@ -94,36 +100,46 @@ class ReferenceModel(nn.Module):
         num_vectors = num_behaviours * config.n_ensemble
         self.scorer = _Scorer(3 * dim, config.state_hidden_dims[0], num_vectors * dim, config.dropout_rate)
         self.stateNorm = nn.LayerNorm(dim)
-        self.gender_UV: Tensor
-        self.age_UV: Tensor
-        self.genres_NV: Tensor
-        self.item_embedding_ND: Tensor
-        self._item_encoding_ND: Tensor
-        self.register_buffer(
-            "gender_UV", _one_hot(user_features.categorical[_GENDER], sizes[_GENDER]), persistent=False
-        )
-        self.register_buffer("age_UV", _one_hot(user_features.categorical[_AGE], sizes[_AGE]), persistent=False)
-        self.register_buffer("genres_NV", _one_hot(item_features.multi[_GENRES], sizes[_GENRES]), persistent=False)
-        self.register_buffer("item_embedding_ND", torch.zeros(num_items + 1, dim), persistent=False)
-        self.register_buffer("_item_encoding_ND", torch.zeros(num_items + 1, dim), persistent=False)
+        self._register_buffers(user_features, item_features, sizes)
+
+    def _register_buffers(
+        self, user_features: FeatureTensors, item_features: FeatureTensors, sizes: dict[str, int]
+    ) -> None:
+        """Add what is not part of the published weights: the features, and the items once they are encoded."""
+        shape = (self.iIDEmb.num_embeddings, self.config.enc_dim)
+        buffers = {
+            "gender_UV": _one_hot(user_features.categorical[_GENDER], sizes[_GENDER]),
+            "age_UV": _one_hot(user_features.categorical[_AGE], sizes[_AGE]),
+            "genres_NV": _one_hot(item_features.multi[_GENRES], sizes[_GENRES]),
+            "item_embedding_ND": torch.zeros(shape),
+            "_item_encoding_ND": torch.zeros(shape),
+        }
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer, persistent=False)
+
+    @property
+    def history_length(self) -> int:
+        """The number of events that the model reads of a history."""
+        return self.config.max_hist_seq_len
 
     @torch.no_grad()
     def freeze(self) -> Self:
-        """Encode all items once; to be called when the weights are in place."""
+        """Turn gradients and dropout off, and encode all items once; call it when the weights are loaded."""
         self.eval().requires_grad_(False)
         parts = (self.iIDEmb.weight, self.IFEmb_genres(self.genres_NV))
         self._item_encoding_ND = self.encNorm(sum(self.itemFeatureKernel(self.itemEmbNorm(part)) for part in parts))
-        # The similarity of two items is the mean of the products of their clamped encodings.
+        # Dot products of these vectors are means of the products of clamped encodings.
         self.item_embedding_ND = self._item_encoding_ND.clamp(-1, 1) / self.config.enc_dim**0.5
         return self
 
     def encode(self, request: Request) -> Tensor:
-        """The state vectors of the scorer, (B, R * ensembles, D)."""
+        """Return the state vectors of the scorer, (B, R * ensembles, D)."""
         history_BH, user_B = request.history_BH, request.user_B
         if history_BH.shape[1] != self.config.max_hist_seq_len:
-            raise UserError(f"the published model reads histories of {self.config.max_hist_seq_len} events")
+            length = self.config.max_hist_seq_len
+            raise UserError(f"the published model reads histories of {length} events, not {history_BH.shape[1]}")
         item_BHD = self.encNorm(self._item_encoding_ND[history_BH] + self.posEmb.weight)
-        # The published code joins the response sequences end to end and reads the result as triples.
+        # The published code concatenates the response sequences of the behaviours and reads the result as triples.
         scrambled_BHR = request.response_BHR.transpose(1, 2).reshape(request.response_BHR.shape)
         token_BHD = torch.cat([item_BHD, self.feedbackEncoder(scrambled_BHR)], dim=2)
         encoded_BD = self._last_position(token_BHD)
@@ -134,10 +150,10 @@ class ReferenceModel(nn.Module):
         return state
 
     def _last_position(self, token_BHD: Tensor) -> Tensor:
-        """The transformer's output at the latest event, (B, 2D).
+        """Return the transformer's output at the latest event, (B, 2D).
 
-        The same as `self.transformer` with a causal mask, to the last digits, in a third of its time: the last layer
-        needs one query only, and nobody learns here.
+        It equals that of `self.transformer` with a causal mask up to rounding, in a third of the time: the last layer
+        needs one query only, and there is no dropout.
         """
         for number, layer in enumerate(self.transformer.layers, start=1):
             attention = layer.self_attn
@@ -152,31 +168,31 @@ class ReferenceModel(nn.Module):
         return token_BHD[:, 0]
 
     def logits(self, state: Tensor, item_BC: Tensor) -> Tensor:
-        """Scores with encodings as they are, as the published figures were made, (B, C, R)."""
+        """Return scores with unclamped encodings, (B, C, R), from which the published AUC was computed."""
         return self._scores(state, self._item_encoding_ND[item_BC])
 
     def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
-        """Response probabilities with clamped encodings, as the published environment had them."""
+        """Return probabilities with clamped encodings, (B, C, R), as in the published environment."""
         return torch.sigmoid(self._scores(state, self._item_encoding_ND[item_BC].clamp(-1, 1)))
 
     def _scores(self, state: Tensor, item_BCD: Tensor) -> Tensor:
-        """The mean product; of the ensembles, which are the inner index, the larger one counts."""
+        """Return the largest mean product of the ensembles, which are the inner index of the state vectors."""
         score = torch.einsum("bvd,bcd->bcv", state, item_BCD) / self.config.enc_dim
         largest: Tensor = score.unflatten(2, (self.num_behaviours, self.config.n_ensemble)).amax(dim=3)
         return largest
 
 
 def _one_hot(index: Tensor, num_values: int) -> Tensor:
-    """Index features as the published model takes them: one column per known value."""
+    """Return index features with one column per known value, as the published model reads them."""
     rows = torch.zeros(len(index), num_values)
     rows.scatter_(1, index if index.dim() == 2 else index[:, None], 1.0)
     return rows[:, _FIRST_VALUE:]
 
 
 def read_reference(weights: Path, data: SlateData) -> ReferenceModel:
-    """The published model for a data set, from a folder or file of safetensors, or from a PyTorch checkpoint.
+    """Read the published model for a data set, from a directory or file of safetensors or from a PyTorch checkpoint.
 
-    A checkpoint is read as tensors only: a pickle that would run code is refused and does not run.
+    A checkpoint is read as tensors only: a pickle that would run code is refused, and the code does not run.
     """
     _require_features(data)
     path = weights / "model.safetensors" if weights.is_dir() else weights
@@ -198,11 +214,11 @@ def _require_features(data: SlateData) -> None:
     missing = [name for name in (_GENDER, _AGE, _GENRES) if name not in have]
     if missing or data.behaviours != ("click", "like", "star"):
         what = f"the feature {missing[0]!r}" if missing else "the behaviours click, like, star"
-        raise UserError(f"the published model needs {what}, which this data set ({data.manifest.name}) does not have")
+        raise UserError(f"the published model needs {what}, which {data.manifest.name} does not have; use ml-1m")
 
 
 def _sizes(tensors: dict[str, Tensor], num_behaviours: int, path: Path) -> ReferenceConfig:
-    """The sizes, read off the shapes; the number of heads cannot be seen in them and is the published one."""
+    """Infer the sizes from the shapes; they do not show the number of heads, which is the published one."""
     try:
         dim = len(tensors["encNorm.weight"])
         return ReferenceConfig(

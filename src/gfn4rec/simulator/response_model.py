@@ -1,4 +1,4 @@
-"""g(u, O): the probability of each response to an item, before the items of a slate act on each other."""
+"""The response model g(u, O): the probability of each response to an item, before item influence."""
 
 from typing import Self
 
@@ -12,17 +12,21 @@ from gfn4rec.schema import FeatureTensors, Request
 
 
 class ResponseModelConfig(RequestEncoderConfig):
-    """The request encoder's sizes, and the predictor's."""
+    """Sizes of the response model."""
 
-    num_ensembles: int = Field(default=2, ge=1)  # the largest logit of the ensembles counts
+    num_ensembles: int = Field(default=2, ge=1)
+    """The number of ensembles; their largest logit is the prediction."""
 
 
 class ResponseModel(nn.Module):
-    """One logit per item and behaviour: products of state vectors and the item encoding, and a bias of the item's own.
+    """One logit per item and behaviour: the dot product of a state vector and the item encoding, plus an item bias.
 
-    As a `UserModel` it must be frozen first: items are then encoded once, and probabilities are calibrated by a scale
-    and a shift per behaviour, which are 1 and 0 until they are fitted.
+    It is a `UserModel` once it is frozen, which encodes all items. Probabilities are calibrated by a scale and a shift
+    per behaviour, which are 1 and 0 until they are fitted.
     """
+
+    rho: float | None = None
+    """The strength of item influence; one that was loaded from disk has it."""
 
     def __init__(
         self,
@@ -46,31 +50,36 @@ class ResponseModel(nn.Module):
         self.register_buffer("item_encoding_ND", torch.zeros(num_items + 1, config.dim), persistent=False)
         self.register_buffer("item_embedding_ND", torch.zeros(num_items + 1, config.dim), persistent=False)
 
+    @property
+    def history_length(self) -> int:
+        """The number of events that the model reads of a history."""
+        return self.config.history_length
+
     @torch.no_grad()
     def freeze(self) -> Self:
-        """Stop learning, and encode all items once. Embeddings of length 1 make similarity the cosine."""
+        """Turn gradients and dropout off, and encode all items once, with embeddings of length 1."""
         self.eval().requires_grad_(False)
         self.item_encoding_ND = self.encoder.items.table()
         self.item_embedding_ND = F.normalize(self.item_encoding_ND, dim=1)
         return self
 
     def encode(self, request: Request) -> Tensor:
-        """The state vectors of requests, (B, R, ensembles, D)."""
+        """Return the state vectors of requests, (B, R, ensembles, D)."""
         return self.state_vectors(self.encoder(request, self.item_encoding_ND))
 
     def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
-        """Calibrated probabilities of each behaviour for items of each request, (B, C, R)."""
+        """Return calibrated probabilities of each behaviour for C items of each request, (B, C, R)."""
         logits = self.logits(state[:, None], self.item_encoding_ND[item_BC])
         return torch.sigmoid(logits * self.calibration_2R[0] + self.calibration_2R[1])
 
     def state_vectors(self, state: Tensor) -> Tensor:
-        """(..., state_dim) -> (..., R, ensembles, D)."""
+        """Map states to state vectors, (..., state_dim) -> (..., R, ensembles, D)."""
         vectors = self.head(state).unflatten(-1, (-1, self.config.num_ensembles, self.config.dim))
         normalised: Tensor = self.head_norm(vectors)
         return normalised
 
     def logits(self, state_vectors: Tensor, item: Tensor) -> Tensor:
-        """Logits before calibration: (..., R, ensembles, D) and encodings (..., D) -> (..., R)."""
+        """Return logits before calibration, (..., R), of state vectors (..., R, ensembles, D) and items (..., D)."""
         score = torch.einsum("...red,...d->...re", state_vectors, item) / self.config.dim**0.5
         logits: Tensor = score.amax(dim=-1) + self.item_bias(item)
         return logits

@@ -1,41 +1,47 @@
-"""The settings of a run: which policy, how it learns, who answers."""
+"""The settings of a run: which policy, how it learns, and which simulated users respond."""
 
 import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from gfn4rec.config import StrictConfig, describe_settings, nearest, read_toml
 from gfn4rec.errors import UserError
 from gfn4rec.policies import policy_class
-from gfn4rec.policies.base import MIN_TEMPERATURE
+from gfn4rec.policies.base import PolicyConfig
+from gfn4rec.schema import MIN_TEMPERATURE, Sampling
 from gfn4rec.training.learner import LearnerConfig
+from gfn4rec.training.online_learner import OnlineLearnerConfig
 
-Kind: TypeAlias = Literal["online", "offline"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-_TABLES: Final = ("settings", "training", "users")  # of a file
+Mode: TypeAlias = Literal["online", "offline"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+Changes: TypeAlias = Mapping[str, object]
+"""Settings by key, as in `gfn4rec policy show` and `gfn4rec train options`, with or without their table."""
+_TABLES: Final = ("settings", "training", "users")  # of a settings file
 
 
-class OnlineConfig(LearnerConfig):
+class OnlineConfig(OnlineLearnerConfig):
     """The online loop of Algorithm 1; the defaults are the paper's."""
 
     num_steps: int = Field(default=5000, ge=1)
-    """Inference steps; each shows a slate to every user."""
+    """Number of inference steps; each shows a slate to every user."""
     warmup_steps: int = Field(default=100, ge=0)
-    """Inference steps before the first learning step."""
-    learning_steps: int = Field(default=1, ge=1)
-    """Learning steps after each inference step."""
-    learning_batch: int = Field(default=128, ge=1)
-    """Slates in a learning step."""
-    newest_share: float = Field(default=0.5, ge=0, le=1)
-    """Share of a learning batch that comes from the last inference step; the rest comes from the whole buffer."""
-    buffer_size: int = Field(default=50_000, ge=1)
-    """Slates the replay buffer holds."""
+    """Number of inference steps before the first learning step."""
     temperature: float = Field(default=1.0, ge=0)
-    """Of the slates shown while learning; 0 shows the most likely ones."""
+    """Sampling temperature of the slates shown in training; 0 is greedy."""
+    epsilon: float = Field(default=0.0, ge=0, le=1)
+    """Probability that an item of a slate shown in training is drawn uniformly."""
+    evaluate_every: int = Field(default=500, ge=1)
+    """Steps between evaluations; there is one before the first step, and six up to step evaluate_every."""
+    evaluation_batches: int = Field(default=10, ge=1)
+    """Number of greedy and of sampled batches in an evaluation."""
+    final_batches: int = Field(default=100, ge=1)
+    """Number of greedy and of sampled batches in the final evaluation."""
+    checkpoint_every: int = Field(default=500, ge=1)
+    """Steps between checkpoints."""
 
     @field_validator("temperature")
     @classmethod
@@ -44,105 +50,157 @@ class OnlineConfig(LearnerConfig):
             raise ValueError(f"write 0, or at least {MIN_TEMPERATURE:g}")
         return temperature
 
-    epsilon: float = Field(default=0.0, ge=0, le=1)
-    """Share of items drawn uniformly while learning."""
-    evaluate_every: int = Field(default=500, ge=1)
-    """Steps between evaluations on the way; the first is before any step, and some more are before the second."""
-    evaluation_batches: int = Field(default=10, ge=1)
-    """Batches of an evaluation on the way, greedy and sampled each."""
-    final_batches: int = Field(default=100, ge=1)
-    """Batches of the final evaluation, greedy and sampled each."""
-    checkpoint_every: int = Field(default=500, ge=1)
-    """Steps between checkpoints."""
+    @property
+    def sampling(self) -> Sampling:
+        """How the slates shown while learning are drawn."""
+        if self.temperature == 0:
+            return Sampling(greedy=True, epsilon=self.epsilon)
+        return Sampling(self.temperature, epsilon=self.epsilon)
+
+    @property
+    def num_learning_steps(self) -> int:
+        """Learning steps of a whole run."""
+        return (self.num_steps - self.warmup_steps) * self.learning_steps
+
+    def refuse_idle(self, idle_steps: int, where: str) -> None:
+        """Raise a `UserError` if a run would end before the policy, or all of it, has begun to learn."""
+        if self.num_learning_steps <= 0:
+            problem = f"nothing would be learned in {self.num_steps} steps"
+            raise UserError(f"{where}: {problem}; lower warmup_steps, which is {self.warmup_steps}")
+        _refuse_idle_reranker(self.num_learning_steps, idle_steps, where)
 
 
 class OfflineConfig(LearnerConfig):
     """Learning from the logged training slates."""
 
     num_steps: int = Field(default=10_000, ge=1)
-    """Learning steps, at most."""
+    """Largest number of learning steps."""
     learning_batch: int = Field(default=128, ge=1)
-    """Slates in a learning step."""
+    """Number of slates in the batch of a learning step."""
     evaluate_every: int = Field(default=500, ge=1)
-    """Steps between looks at the validation slates."""
+    """Steps between evaluations of the validation loss."""
     patience: int = Field(default=5, ge=1)
-    """Looks without a lower validation loss before learning stops."""
+    """Number of evaluations without a lower validation loss after which training stops."""
     validation_slates: int = Field(default=4096, ge=1)
-    """Validation slates that are looked at, at most."""
+    """Largest number of validation slates to evaluate."""
     final_batches: int = Field(default=100, ge=1)
-    """Batches of the final evaluation in the simulator, greedy and sampled each."""
+    """Number of greedy and of sampled batches in the final evaluation in the simulator."""
     checkpoint_every: int = Field(default=500, ge=1)
     """Steps between checkpoints."""
 
+    def refuse_idle(self, idle_steps: int, where: str) -> None:
+        """Raise a `UserError` if a run would end before all of the policy has begun to learn."""
+        _refuse_idle_reranker(self.num_steps, idle_steps, where)
+
+
+def _refuse_idle_reranker(num_learning_steps: int, idle_steps: int, where: str) -> None:
+    if num_learning_steps <= idle_steps:
+        problem = f"the re-ranker would not learn in {num_learning_steps} learning steps"
+        raise UserError(f"{where}: {problem}; lower ranker.first_steps, which is {idle_steps}")
+
 
 class UsersConfig(StrictConfig):
-    """Who answers, online and in evaluations."""
+    """The simulated users of online learning and of evaluations."""
 
     num_users: int = Field(default=128, ge=1)
-    """Users at a time."""
+    """Number of simulated users who are shown slates at the same time."""
     episode_length: int = Field(default=5, ge=1)
-    """Slates before all users are replaced."""
+    """Number of slates that a user is shown before all users are replaced."""
     rho: float | None = Field(default=None, ge=0)
-    """Strength of item influence; by default that of the simulator."""
+    """Strength of the influence of a slate's items on each other; by default that of the simulator."""
 
 
 class RunSettings(StrictConfig):
-    """What a user can choose of a run, all of it resolved."""
+    """The settings of a run, all of them resolved. `resolve_settings` makes them.
 
-    kind: Kind
+    >>> settings = resolve_settings("offline", "cf")
+    >>> settings.mode, settings.policy, settings.training.patience
+    ('offline', 'cf', 5)
+    """
+
+    mode: Mode = Field(validation_alias="kind", serialization_alias="kind")  # `kind` on disk and in keys
     policy: str
     seed: int = 0
-    policy_settings: dict[str, Any]
-    training: dict[str, Any]
+    policy_settings: SerializeAsAny[PolicyConfig]
+    training: OnlineConfig | OfflineConfig
     users: UsersConfig
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_tables(cls, values: object) -> object:
+        """Parse the tables of a file by the classes that the policy and the mode name."""
+        if not isinstance(values, dict):
+            return values
+        mode, policy = values.get("kind", values.get("mode")), values.get("policy")
+        if mode not in MODES:
+            raise UserError(f"{'mode' if 'mode' in values else 'kind'}: choose {' or '.join(MODES)}, not {mode!r}")
+        if not isinstance(policy, str):
+            raise UserError(f"policy: write a name, not {policy!r}")
+        configs, parsed = table_configs(mode, policy), dict[str, StrictConfig]()
+        for key, table in (("policy_settings", "settings"), ("training", "training")):
+            value, config = values.get(key), configs[table]
+            if isinstance(value, dict):
+                parsed[key] = config.parse(value, key)
+            elif isinstance(value, StrictConfig) and not isinstance(value, config):
+                raise UserError(f"{key}: {policy} {mode} needs {config.__name__}, not {type(value).__name__}")
+        return {**values, **parsed}
 
 
 def resolve_settings(
-    kind: Kind,
+    mode: Mode,
     policy: str | None = None,
-    file: Path | None = None,
-    changes: Mapping[str, Any] | Sequence[str] = (),
+    file: Path | str | None = None,
+    changes: Changes | Sequence[str] = (),
     seed: int | None = None,
 ) -> RunSettings:
-    """Settings from a TOML file and changes to them, as a mapping or as texts `key=value`.
+    """Return settings from a TOML file and changes to them, as a mapping or as texts `key=value`.
 
     The file has `policy`, `seed`, and the tables `[settings]` (the policy's), `[training]` and `[users]`. A change
-    names its key as `gfn4rec policy list` and `gfn4rec train options` show it, with or without its table.
+    names its key as `gfn4rec policy show` and `gfn4rec train options` print it, with or without its table.
+
+    >>> resolve_settings("online", "gfn", changes={"b_f": 0.7, "num_steps": 1000}).policy_settings.b_f
+    0.7
     """
-    content = read_toml(file) if file else {}
     where = str(file) if file else "settings"
-    known = ["policy", "seed", *_TABLES]
-    for key in content:
-        if key not in known:
-            raise UserError(f"{where}: unknown key {key!r}; {nearest(key, sorted(known))}")
+    content = _read_settings(Path(file)) if file else {}
     name = policy or _policy_name(content, where)
-    tables = {key: _table(content, key, where) for key in _TABLES}
-    kinds = table_configs(kind, name)
-    best = policy_class(name).training_defaults
-    tables["training"] = {key: best[key] for key in best if key in kinds["training"].model_fields} | tables["training"]
-    if kind == "offline":
-        tables["settings"] = {**policy_class(name).offline_defaults, **tables["settings"]}
+    configs = table_configs(mode, name)
+    tables = _with_defaults({key: _table(content, key, where) for key in _TABLES}, mode, name)
     named = changes.items() if isinstance(changes, Mapping) else [parse_change(text) for text in changes]
     for key, value in named:
-        _apply(key, value, tables, kinds)
-    parsed = {key: kinds[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
-    users, training = parsed["users"], parsed["training"]
-    assert isinstance(users, UsersConfig)
-    if policy_class(name).is_learned:
-        ranker = getattr(parsed["settings"], "ranker", None) if policy_class(name).learns_in_stages else None
-        _refuse_idle(training, 0 if ranker is None else ranker.first_steps, where)
+        _apply(key, value, tables, configs)
+    parsed = {key: configs[key].parse(tables[key], f"{where}: [{key}]") for key in tables}
     values = {
-        "kind": kind,
+        "kind": mode,
         "policy": name,
         "seed": content.get("seed", 0) if seed is None else seed,
-        "policy_settings": parsed["settings"].model_dump(mode="json"),
-        "training": parsed["training"].model_dump(mode="json"),
-        "users": users,
+        "policy_settings": parsed["settings"],
+        "training": parsed["training"],
+        "users": parsed["users"],
     }
-    return RunSettings.parse(values, where)
+    settings = RunSettings.parse(values, where)
+    if policy_class(name).is_learned:
+        settings.training.refuse_idle(settings.policy_settings.idle_steps, where)
+    return settings
 
 
-def _policy_name(content: dict[str, Any], where: str) -> str:
+def _read_settings(file: Path) -> dict[str, object]:
+    content, known = read_toml(file), ["policy", "seed", *_TABLES]
+    for key in content:
+        if key not in known:
+            raise UserError(f"{file}: unknown key {key!r}; {nearest(key, sorted(known))}")
+    return content
+
+
+def _with_defaults(tables: dict[str, dict[str, object]], mode: Mode, policy: str) -> dict[str, dict[str, object]]:
+    """Return the tables over the defaults that a policy has for the loop, and for itself in this mode."""
+    kind, loop = policy_class(policy), table_configs(mode, policy)["training"]
+    best = {key: value for key, value in kind.training_defaults.items() if key in loop.model_fields}
+    own = kind.offline_defaults if mode == "offline" else {}
+    return {**tables, "training": {**best, **tables["training"]}, "settings": {**own, **tables["settings"]}}
+
+
+def _policy_name(content: Mapping[str, object], where: str) -> str:
     name = content.get("policy")
     if name is None:
         raise UserError("no policy; name one with --policy, or in the file of --config")
@@ -151,36 +209,21 @@ def _policy_name(content: dict[str, Any], where: str) -> str:
     return name
 
 
-def _refuse_idle(training: StrictConfig, first_steps: int, where: str) -> None:
-    """A run that ends before all of it has begun to learn is a mistake."""
-    assert isinstance(training, OnlineConfig | OfflineConfig)
-    num_steps = training.num_steps
-    if isinstance(training, OnlineConfig):
-        num_steps, idle = num_steps - training.warmup_steps, training.warmup_steps
-        if num_steps <= 0:
-            told = f"nothing would be learned in {training.num_steps} steps; lower warmup_steps, which is {idle}"
-            raise UserError(f"{where}: {told}")
-        num_steps *= training.learning_steps
-    if num_steps <= first_steps:
-        told = f"the re-ranker would not learn in {num_steps} learning steps; lower ranker.first_steps, which is"
-        raise UserError(f"{where}: {told} {first_steps}")
-
-
-def _table(content: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+def _table(content: Mapping[str, object], key: str, where: str) -> dict[str, object]:
     table = copy.deepcopy(content.get(key, {}))
     if not isinstance(table, dict):
         raise UserError(f"{where}: {key}: write a table, [{key}], not {table!r}")
     return table
 
 
-def table_configs(kind: Kind, policy: str) -> dict[str, type[StrictConfig]]:
-    """The tables of a settings file."""
-    training = OnlineConfig if kind == "online" else OfflineConfig
+def table_configs(mode: Mode, policy: str) -> dict[str, type[StrictConfig]]:
+    """Return the configuration classes of the tables of a settings file."""
+    training = OnlineConfig if mode == "online" else OfflineConfig
     return {"settings": policy_class(policy).Config, "training": training, "users": UsersConfig}
 
 
-def merge_changes(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes by their keys without tables, later ones over earlier ones."""
+def merge_changes(*layers: Changes) -> dict[str, object]:
+    """Return changes by their keys without tables; later layers override earlier ones."""
     return {_without_table(key): value for layer in layers for key, value in layer.items()}
 
 
@@ -190,8 +233,8 @@ def _without_table(key: str) -> str:
     return inner if table in _TABLES else key
 
 
-def parse_change(text: str) -> tuple[str, Any]:
-    """A key and its value: a TOML value, or the text itself."""
+def parse_change(text: str) -> tuple[str, object]:
+    """Return the key and the value of `key=value`; the value is TOML, or else the text itself."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise UserError(f"--set {text}: write key=value")
@@ -201,22 +244,25 @@ def parse_change(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _apply(key: str, value: Any, tables: dict[str, dict[str, Any]], kinds: dict[str, type[StrictConfig]]) -> None:
-    """Put a change where it belongs: in the table it names, or in the one that has its key."""
-    keys = {table: [each.key for each in describe_settings(config())] for table, config in kinds.items()}
+def _apply(
+    key: str, value: object, tables: dict[str, dict[str, object]], configs: dict[str, type[StrictConfig]]
+) -> None:
+    """Put a change into the table that it names, or into the one that has its key."""
+    keys = {table: [setting.key for setting in describe_settings(config())] for table, config in configs.items()}
     table, _, inner = key.partition(".")
     if table not in tables or inner not in keys[table]:
-        found = [each for each, names in keys.items() if key in names]
-        if not found:
+        having = [name for name, names in keys.items() if key in names]
+        if not having:
             if key in ("policy", "seed"):
-                raise UserError(f"settings: {key} is none of them; give it as --{key}")
+                raise UserError(f"settings: {key} is not a setting; give it as --{key}")
             every = [name for names in keys.values() for name in names]
             raise UserError(f"settings: unknown key {key!r}; {nearest(key, every)}")
-        table, inner = found[0], key
+        table, inner = having[0], key
     target = tables[table]
     *parts, last = inner.split(".")
     for part in parts:
-        target = target.setdefault(part, {})
-        if not isinstance(target, dict):
-            raise UserError(f"settings: {part}: write a table, not {target!r}")
+        nested = target.setdefault(part, {})
+        if not isinstance(nested, dict):
+            raise UserError(f"settings: {part}: write a table, not {nested!r}")
+        target = nested
     target[last] = value

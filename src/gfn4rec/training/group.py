@@ -1,4 +1,4 @@
-"""The processes that train one policy together, or one process alone. torchrun starts them."""
+"""The group of processes, started by torchrun, that train one policy together; or a single process."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Group:
-    """This process's place among `size` of them."""
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     size: int = 1
@@ -26,17 +26,17 @@ class Group:
         return self.rank == 0
 
     def stream(self, name: str) -> str:
-        """The name of a random stream of this process; the first one's is the same as if it were alone."""
+        """Return the name of a random stream of this process; for the first process it is `name` itself."""
         return name if self.is_first else f"{name}/process {self.rank}"
 
     def share(self, total: int, what: str) -> int:
-        """This process's part of a number that must divide."""
+        """Return this process's equal part of a total; raise a `UserError` if it is not divisible."""
         if total % self.size:
-            raise UserError(f"{what} {total} does not divide by the {self.size} processes")
+            raise UserError(f"{what} {total} is not divisible by the {self.size} processes")
         return total // self.size
 
     def gather(self, value: Value) -> list[Value]:
-        """Everybody's value, by rank, for everybody."""
+        """Return the values of all processes by rank, to each of them."""
         if self.size == 1:
             return [value]
         values: list[Value | None] = [None] * self.size
@@ -44,14 +44,14 @@ class Group:
         return values  # type: ignore[return-value]
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def process_group(device: torch.device | str) -> Iterator[Group]:
-    """The group that torchrun started this process in, or a group of one."""
+    """Join the group that torchrun started this process in, or yield a group of one."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield Group()

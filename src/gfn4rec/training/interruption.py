@@ -1,4 +1,4 @@
-"""Being asked to end: the step at hand is finished first."""
+"""Interruption by a signal: the current step is finished first."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def asked_to_end() -> Iterator[Callable[[], bool]]:
-    """A function that tells whether Ctrl-C or a termination signal has come. A second one ends at once."""
+    """Yield a function that returns whether Ctrl-C or a termination signal has arrived. A second one stops at once."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return

@@ -1,62 +1,68 @@
-"""The offline loop: learn from the logged training slates until the validation slates say that it is enough."""
+"""The offline loop: learn from the logged training slates until the validation loss stops improving."""
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
-from gfn4rec.evaluation.protocol import Showing, evaluate_in_simulator, evaluate_on_log
+from gfn4rec.evaluation.protocol import evaluate_on_log
 from gfn4rec.policies.base import Policy
-from gfn4rec.seeding import stream_seed, torch_generator
+from gfn4rec.seeding import torch_generator
 from gfn4rec.training.config import OfflineConfig
+from gfn4rec.training.evaluator import Evaluator
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
 from gfn4rec.training.learner import Learner
-from gfn4rec.training.parts import Users, start_rows
-from gfn4rec.training.run import POLICY, Checkpoint, Run
+from gfn4rec.training.opened_run import Users
+from gfn4rec.training.optimisation import has_stopped_improving, require_finite
+from gfn4rec.training.recording import MetricsLine
+from gfn4rec.training.run import POLICY, Checkpoint, Progress, Run, RunResults, Validation
 from gfn4rec.training.saving import part_name, save_state
-from gfn4rec.training.stopping import keeping_bad_batch
 
 _VALIDATION_BATCH = 512
 
 
 class OfflineState:
-    """All that changes from step to step. The policy of a checkpoint is the best one so far, or as it stands before the
-    first look.
+    """All that changes from step to step.
+
+    A checkpoint's policy has the best weights so far, or the current ones before the first evaluation.
     """
 
     def __init__(self, policy: Policy, config: OfflineConfig, seed: int, group: Group) -> None:
         self.step, self.seconds = 0, 0.0
-        self.policy = policy
-        self.learner = Learner(policy, config, config.num_steps, seed, group)
-        self.looks: list[dict[str, float]] = []  # validation losses
+        self.policy, self._patience = policy, config.patience
+        self.learner = Learner(policy, config, seed, config.num_steps, group)
+        self.validations: list[Validation] = []
         self.best = _copy(policy)
 
-    def look(self, loss: float) -> None:
+    def validate(self, loss: float) -> None:
         """Remember a validation loss, and the weights if it is the lowest."""
-        if loss < min((each["loss"] for each in self.looks), default=float("inf")):
+        if loss < min((validation.loss for validation in self.validations), default=float("inf")):
             self.best = _copy(self.policy)
-        self.looks.append({"step": self.step, "loss": loss})
+        self.validations.append(Validation(step=self.step, loss=loss))
 
-    def has_converged(self, patience: int) -> bool:
-        """The lowest validation loss is too many looks ago."""
-        losses = [each["loss"] for each in self.looks]
-        return bool(losses) and len(losses) - 1 - losses.index(min(losses)) >= patience
+    def has_converged(self) -> bool:
+        """Return whether the lowest validation loss is too many evaluations ago."""
+        return has_stopped_improving([validation.loss for validation in self.validations], self._patience, min)
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """For a checkpoint."""
-        best = self.best if self.looks else self.policy.state_dict()
+        """Return the parts of a checkpoint."""
+        best = self.best if self.validations else self.policy.state_dict()
         return {POLICY: best, "current": self.policy.state_dict(), "learner": self.learner.state_dict()}
 
+    def progress(self) -> Progress:
+        """Return what a checkpoint knows besides tensors."""
+        return Progress(seconds=self.seconds, validations=tuple(self.validations))
+
     def load(self, checkpoint: Checkpoint, group: Group) -> None:
-        """Go on from a checkpoint."""
-        self.step, self.seconds = checkpoint.step, checkpoint.state["seconds"]
-        self.looks = checkpoint.state["looks"]
+        """Continue from a checkpoint."""
+        self.step, self.seconds = checkpoint.step, checkpoint.progress.seconds
+        self.validations = list(checkpoint.progress.validations)
         self.best = checkpoint.tensors[POLICY]
         self.policy.load_state_dict(checkpoint.tensors["current"])
         self.learner.load_state_dict(checkpoint.tensors[part_name("learner", group)])
@@ -66,53 +72,67 @@ def train_offline(
     run: Run,
     policy: Policy,
     data: SlateData,
-    users: Users | None,
-    group: Group,
-    report: Callable[[int, dict[str, Any]], None] = lambda *_: None,
-) -> dict[str, Any] | None:
-    """Train until it has converged, from the last checkpoint if there is one. None if asked to end before."""
-    settings = run.manifest.settings
-    config = OfflineConfig.parse(settings.training, "training")
-    if not policy.is_learned:
-        raise UserError(f"policy {settings.policy} has nothing to learn")
-    state = OfflineState(policy, config, settings.seed, group)
+    users: Users | None = None,
+    group: Group = Group(),  # noqa: B008
+    report: Callable[[int, MetricsLine], None] = lambda *_: None,
+) -> RunResults | None:
+    """Train until the validation loss stops improving, from the last checkpoint if there is one.
+
+    Return None if asked to stop before, and in all processes of a group but the first.
+    """
+    config, seed = run.settings.training, run.settings.seed
+    assert isinstance(config, OfflineConfig)
+    slates = _training_slates(data, policy, run.settings.policy, config)
+    state = OfflineState(policy, config, seed, group)
     checkpoint = run.load_checkpoint()
     if checkpoint is not None:
         state.load(checkpoint, group)
     if group.is_first:
         run.forget_after(state.step)
-    slates, lines = data.split("train"), list[dict[str, Any]]()
-    if len(slates) < config.learning_batch:
-        told = f"there are {len(slates)} training slates, fewer than learning_batch {config.learning_batch}"
-        raise UserError(f"{told}; lower it, or prepare the data set with a lower --core")
-    with asked_to_end() as is_asked:
-        while state.step < config.num_steps and not state.has_converged(config.patience):
+    # The first process writes the metrics of all.
+    writer = run.metrics_writer(state.step + 1) if group.is_first else None
+    with writer or nullcontext(), asked_to_end() as is_asked:
+        while state.step < config.num_steps and not state.has_converged():
             start = time.perf_counter()
-            batch = data.slates(_batch(slates, state.step, config.learning_batch, settings.seed, group))
-            with keeping_bad_batch(run, state.step + 1):
-                learned = state.learner.learn(batch)
+            batch = data.slates(_batch(slates, state.step, config.learning_batch, seed, group))
+            with run.keeping_bad_batch(state.step + 1):
+                metrics = state.learner.learn(batch)
             state.step += 1
             state.seconds += time.perf_counter() - start
-            report(state.step, learned)
-            lines.append({"step": state.step, **learned, "seconds": state.seconds})
+            report(state.step, metrics)
             is_ending, is_last = any(group.gather(is_asked())), state.step == config.num_steps
+            if writer:
+                writer.write(state.step, {**metrics, "seconds": state.seconds})
             if is_last or state.step % config.evaluate_every == 0:
-                state.look(_validation_loss(policy, data, config))
-                lines.append({"step": state.step, "validation_loss": state.looks[-1]["loss"]})
-            is_over = is_last or state.has_converged(config.patience)
+                with run.keeping_bad_batch(state.step):
+                    loss = _validation_loss(policy, data, config)
+                    require_finite("validation loss", loss)
+                state.validate(loss)
+                if writer:
+                    writer.write(state.step, {"validation_loss": state.validations[-1].loss})
+            is_over = is_last or state.has_converged()
             if is_over or is_ending or state.step % config.checkpoint_every == 0:
-                summary = {"seconds": state.seconds, "looks": state.looks}
-                save_state(run, state.step, state.tensors(), summary, lines, group)
-                lines = []
+                save_state(run, state.step, state.tensors(), state.progress(), writer, group)
             if is_ending and not is_over:
                 return None
-    results = _finish(run, state, data, users, config, group)
-    group.barrier()  # the results are there when anybody looks
+    results = _finish(run, state, data, users, config) if group.is_first else None
+    group.barrier()  # the results exist when any process returns
     return results
 
 
+def _training_slates(data: SlateData, policy: Policy, name: str, config: OfflineConfig) -> Tensor:
+    """Return the slates to learn from; there must be a batch of them, and something to learn."""
+    if not policy.is_learned:
+        raise UserError(f"policy {name} has nothing to learn")
+    slates = data.split("train")
+    if len(slates) < config.learning_batch:
+        problem = f"there are {len(slates)} training slates, fewer than learning_batch {config.learning_batch}"
+        raise UserError(f"{problem}; lower it, or prepare the data set with a lower --core")
+    return slates
+
+
 def _batch(slates: Tensor, step: int, size: int, seed: int, group: Group) -> Tensor:
-    """This process's part of the batch of a step: passes over all slates, each in an order of its own."""
+    """Return this process's part of the batch of a step; each pass over the slates has its own random order."""
     epoch, place = divmod(step, len(slates) // size)
     order = _order(len(slates), epoch, seed)
     share = group.share(size, "learning_batch")
@@ -127,9 +147,9 @@ def _order(num_slates: int, epoch: int, seed: int) -> Tensor:
 
 @torch.no_grad()
 def _validation_loss(policy: Policy, data: SlateData, config: OfflineConfig) -> float:
-    """The mean loss of the validation slates, or of the training ones where none are held out for validation.
+    """Return the mean loss of the validation slates, or of the training slates where none are held out.
 
-    It is the loss of the last stage, also while a policy is in an earlier one: losses of one kind can be compared.
+    It is the loss of the policy's last stage even while it is in an earlier one, so that losses can be compared.
     """
     slates = data.split("val")
     slates = (slates if len(slates) else data.split("train"))[: config.validation_slates]
@@ -141,25 +161,24 @@ def _validation_loss(policy: Policy, data: SlateData, config: OfflineConfig) -> 
     return total / len(slates)
 
 
-def _finish(
-    run: Run, state: OfflineState, data: SlateData, users: Users | None, config: OfflineConfig, group: Group
-) -> dict[str, Any] | None:
-    """The final figures of the best weights: on the test slates, and in the simulator from the requests before them."""
-    if not group.is_first:
-        return None
-    policy = state.policy
+def _finish(run: Run, state: OfflineState, data: SlateData, users: Users | None, config: OfflineConfig) -> RunResults:
+    """Evaluate the best weights: on the test slates, and in the simulator from the requests before them."""
+    policy, test = state.policy, data.split("test")
     policy.load_state_dict(state.best)
-    best = min(state.looks, key=lambda each: each["loss"])
-    results: dict[str, Any] = {"step": state.step, "seconds": state.seconds, "best_step": best["step"]}
-    results["validation_loss"] = best["loss"]
-    test = data.split("test")
-    if len(test):
-        results["test"] = evaluate_on_log(policy, data, batch_size=min(128, len(test)))
+    best = min(state.validations, key=lambda validation: validation.loss)
+    metrics: dict[str, dict[str, float]] = {}
     if users is not None:
-        seed = stream_seed(run.manifest.settings.seed, "evaluation users")
-        environment = users.environment(seed, start_rows=start_rows("offline", data))
-        for name, showing in (("greedy", Showing(greedy=True)), ("sampled", Showing())):
-            results[name] = evaluate_in_simulator(policy, environment, showing, config.final_batches, seed)
+        evaluator = Evaluator(policy, users, "offline", run.settings.seed)
+        metrics = evaluator.evaluate(config.final_batches, state.learner.step)
+    results = RunResults(
+        step=state.step,
+        seconds=state.seconds,
+        greedy=metrics.get("greedy"),
+        sampled=metrics.get("sampled"),
+        test=evaluate_on_log(policy, data, batch_size=min(128, len(test))) if len(test) else None,
+        best_step=best.step,
+        validation_loss=best.loss,
+    )
     run.finish(results)
     return results
 

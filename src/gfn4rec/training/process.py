@@ -1,13 +1,13 @@
-"""How a process of ours computes."""
+"""Settings of a computing process: threads, and denormal floats."""
 
 import torch
 
 
 def set_up_process(num_threads: int | None = None) -> None:
-    """Before it computes anything: threads get the rounding of the one that started them.
+    """Set the number of threads, and round denormal floats to 0. Call it before any computation.
 
-    Numbers below 1e-38 become 0 on processors that can. Weights that decay without a gradient get there, and so do
-    softmaxes that are almost certain; each product with one takes many times as long as others.
+    Weights that decay without a gradient and softmaxes that are almost certain produce denormal floats (below 1e-38),
+    with which processors compute many times more slowly. Threads inherit the rounding of the thread that starts them.
     """
     torch.set_flush_denormal(True)
     if num_threads is not None:

@@ -1,4 +1,4 @@
-"""The published response model, evaluated on the rows its authors evaluated it on, and saved as a simulator."""
+"""Import of the published response model: evaluated on the rows its authors used, and saved as a simulator."""
 
 from pathlib import Path
 
@@ -20,16 +20,16 @@ def import_reference(weights: Path, data: SlateData, out: Path, rho: float) -> S
     """Read the weights, measure AUC and calibration on the last rows of each user, and save a simulator."""
     model = read_reference(weights, data)
     split = split_rows(data, ResponseTrainingConfig())
-    as_it_is = torch.tensor([[1.0], [0.0]], device=data.device)  # it was never calibrated
+    no_calibration = torch.tensor([[1.0], [0.0]], device=data.device)
     metrics = {}
-    for kind, name in ((VAL, "val"), (TEST, "test")):
-        row_N = torch.nonzero(split == kind).squeeze(1)
+    for number, name in ((VAL, "val"), (TEST, "test")):
+        row_N = torch.nonzero(split == number).squeeze(1)
         logits = [
             model.logits(model.encode(data.requests(rows)), data.item_at(rows)[:, None])[:, 0]
             for rows in row_N.split(_ROWS_AT_ONCE)
         ]
         predictions = Predictions(torch.cat(logits), data.response_at(row_N))
-        metrics[name] = measure(predictions, reliabilities(predictions, as_it_is, data), data, row_N)
+        metrics[name] = measure(predictions, reliabilities(predictions, no_calibration, data), data, row_N)
     manifest = SimulatorManifest(
         kind="reference",
         data=identity_of(data.manifest),

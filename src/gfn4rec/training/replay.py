@@ -1,4 +1,4 @@
-"""The replay buffer of Algorithm 1: answered slates in arrays of fixed size, the oldest overwritten first."""
+"""The replay buffer of Algorithm 1: slates with their responses, the oldest overwritten first."""
 
 import torch
 from torch import Tensor
@@ -10,19 +10,21 @@ _COMPACT = {"user": torch.int32, "history": torch.int32, "response": torch.uint8
 
 
 class ReplayBuffer:
-    """Holds the latest `capacity` slates. Rewards are made from the responses, so they are not stored."""
+    """Holds the latest `capacity` slates, of which the latest `newest_window` are the newest ones.
 
-    def __init__(self, capacity: int, weight_R: Tensor) -> None:
-        self.capacity, self.weight_R = capacity, weight_R
+    Rewards are computed from the responses, so they are not stored. Slates may be added one at a time.
+    """
+
+    def __init__(self, capacity: int, weight_R: Tensor, newest_window: int) -> None:
+        self.capacity, self.weight_R, self.newest_window = capacity, weight_R, newest_window
         self._arrays: dict[str, Tensor] = {}
         self._num_added = 0  # ever
-        self._num_newest = 0  # in the last addition
 
     def __len__(self) -> int:
         return min(self._num_added, self.capacity)
 
     def add(self, request: Request, slate_BK: Tensor, response_BKR: Tensor) -> None:
-        """Add answered slates; they are the newest ones until the next addition."""
+        """Add slates with their responses."""
         rows = {
             "user": request.user_B,
             "history": request.history_BH,
@@ -35,6 +37,10 @@ class ReplayBuffer:
             raise UserError(
                 f"a replay buffer of {self.capacity} slates cannot take {count} at once; raise its capacity"
             )
+        for name, array in self._arrays.items():  # before anything is overwritten
+            if array.shape[1:] != rows[name].shape[1:]:
+                shapes = f"{tuple(rows[name].shape[1:])}; the ones before have {tuple(array.shape[1:])}"
+                raise UserError(f"a {name.replace('_', ' ')} of shape {shapes}, and all must be alike")
         place_B = (self._num_added + torch.arange(count, device=slate_BK.device)) % self.capacity
         for name, values in rows.items():
             if name not in self._arrays:
@@ -42,40 +48,32 @@ class ReplayBuffer:
                 self._arrays[name] = torch.zeros((self.capacity, *values.shape[1:]), dtype=dtype, device=values.device)
             self._arrays[name][place_B] = values.to(self._arrays[name].dtype)
         self._num_added += count
-        self._num_newest = count
 
     def sample(self, batch_size: int, newest_share: float, generator: torch.Generator) -> SlateBatch:
-        """A share of the batch from the newest slates, each at most once if there are enough; the rest from all."""
+        """Sample a batch: a share from the newest slates, each at most once if there are enough; the rest from all."""
         if not len(self):
             raise UserError("the replay buffer is empty; nothing can be learned yet")
         device = self._arrays["slate"].device
-        num_newest = round(batch_size * newest_share)
-        order = torch.randperm(self._num_newest, generator=generator, device=device)
-        newest = order[torch.arange(num_newest, device=device) % self._num_newest]
-        newest = (self._num_added - self._num_newest + newest) % self.capacity
-        others = torch.randint(len(self), (batch_size - num_newest,), generator=generator, device=device)
+        num_wanted, num_newest = round(batch_size * newest_share), min(self.newest_window, len(self))
+        order = torch.randperm(num_newest, generator=generator, device=device)
+        newest = order[torch.arange(num_wanted, device=device) % num_newest]
+        newest = (self._num_added - num_newest + newest) % self.capacity
+        others = torch.randint(len(self), (batch_size - num_wanted,), generator=generator, device=device)
         return self._rows(torch.cat([newest, others]))
 
     def _rows(self, row_B: Tensor) -> SlateBatch:
         array = {name: values[row_B] for name, values in self._arrays.items()}
-        response_BKR = array["slate_response"].float()
-        item_reward_BK = response_BKR @ self.weight_R
-        return SlateBatch(
-            request=Request(array["user"].long(), array["history"].long(), array["response"].float()),
-            slate_BK=array["slate"].long(),
-            response_BKR=response_BKR,
-            item_reward_BK=item_reward_BK,
-            reward_B=item_reward_BK.mean(dim=1),
-        )
+        request = Request(array["user"].long(), array["history"].long(), array["response"].float())
+        return SlateBatch.of(request, array["slate"].long(), array["slate_response"].float(), self.weight_R)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The slates that are there, and where the next ones go."""
-        counts = torch.tensor([self._num_added, self._num_newest])
+        """Return the slates that are stored, and how many were ever added."""
+        counts = torch.tensor([self._num_added, min(self.newest_window, len(self))])
         return {"counts": counts} | {name: values[: len(self)] for name, values in self._arrays.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue where `state_dict` was taken, with the same capacity."""
-        self._num_added, self._num_newest = (int(count) for count in state["counts"])
+        """Continue where `state_dict` was taken, with the same capacity and window."""
+        self._num_added = int(state["counts"][0])
         for name, values in state.items():
             if name != "counts":
                 array = torch.zeros((self.capacity, *values.shape[1:]), dtype=values.dtype, device=self.weight_R.device)

@@ -1,13 +1,14 @@
-"""How the response model learns: whole sequences in one causal pass."""
+"""The training loop of the response model: one causal pass over a window predicts the responses of all its rows."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
@@ -16,64 +17,108 @@ from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.simulator.calibration import auc
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
+from gfn4rec.training.optimisation import NotFinite, cosine_share, require_finite
 from gfn4rec.training.windows import Windows, cut_windows
 
 TRAIN, VAL, TEST = range(3)
 _EVALUATION_ROWS = 2048
+Report = Callable[[int, int, float], None]  # the step, the steps of an epoch, the mean loss so far
 
 
 class ResponseTrainingConfig(StrictConfig):
     """How the response model is trained."""
 
     model: ResponseModelConfig = ResponseModelConfig()
-    num_epochs: int = Field(default=10, ge=1)  # at most
-    patience: int = Field(default=3, ge=1)  # epochs without a better validation AUC before stopping
+    """The sizes of the model."""
+    num_epochs: int = Field(default=10, ge=1)
+    """The largest number of passes over the log."""
+    patience: int = Field(default=3, ge=1)
+    """Training stops after this many epochs without a better validation AUC."""
     learning_rate: float = Field(default=2e-3, gt=0)
-    final_learning_rate_share: float = Field(default=0.05, gt=0, le=1)  # at the end of the cosine schedule
+    """Adam's learning rate in the first step."""
+    final_learning_rate_share: float = Field(default=0.05, gt=0, le=1)
+    """The learning rate falls along a cosine to this share of itself in the last step."""
     weight_decay: float = Field(default=0.0, ge=0)
-    batch_windows: int | None = Field(default=None, ge=1)  # None: a 200th of a pass, between 8 and 128
-    stride: int = Field(default=25, ge=1, le=50)  # rows predicted by a window; fewer mean longer histories
-    unknown_user_share: float = Field(default=0.05, ge=0, lt=1)  # windows whose user is hidden
-    class_weights: bool = False  # weight positives by the ratio of negatives to positives
-    val_rows: int = Field(default=5, ge=1)  # per user
+    """The weight of Adam's L2 penalty."""
+    batch_windows: int | None = Field(default=None, ge=1)
+    """Windows in a batch; by default a 200th of all windows, at least 8 and at most 128."""
+    stride: int = Field(default=25, ge=1, le=50)
+    """Rows that a window predicts. A smaller stride gives rows longer histories, and takes more time."""
+    unknown_user_share: float = Field(default=0.05, ge=0, lt=1)
+    """The share of windows whose user is hidden, so that the model can predict unknown users."""
+    class_weights: bool = False
+    """Whether positives are weighted by the ratio of negatives to positives."""
+    val_rows: int = Field(default=5, ge=1)
+    """Rows of each user that are held out for validation, before the test rows."""
     test_rows: int = Field(default=5, ge=1)
-    min_rows: int = Field(default=25, ge=1)  # users with fewer rows hold nothing out
+    """The last rows of each user, which are held out for the test."""
+    min_rows: int = Field(default=25, ge=1)
+    """Nothing is held out of users with fewer rows."""
     seed: int = 0
+    """The seed of weights, batches and dropout."""
 
     @model_validator(mode="after")
-    def _rows_are_learned_from(self) -> "ResponseTrainingConfig":
+    def _rows_are_learned_from(self) -> Self:
         held_out = self.val_rows + self.test_rows
         if self.min_rows <= held_out:
             raise ValueError(
-                f"min_rows is {self.min_rows}, but {held_out} rows are held out: none would be learned from"
+                f"min_rows is {self.min_rows}, but {held_out} rows are held out: none would be left to train on"
             )
         longest = self.model.history_length + 1
         if self.stride > longest:
-            raise ValueError(f"stride is {self.stride}, but a window has {longest} rows: some would be left out")
+            raise ValueError(f"stride is {self.stride}, but a window has {longest} rows: some would never be predicted")
         return self
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Logits before calibration, and what happened."""
+    """Logits before calibration, and the responses in the log."""
 
     logit_NR: Tensor
     label_NR: Tensor
 
     def auc(self) -> list[float]:
-        """Per behaviour."""
+        """Return the AUC of each behaviour."""
         return [auc(self.logit_NR[:, b], self.label_NR[:, b]) for b in range(self.logit_NR.shape[1])]
 
     def mean_auc(self) -> float:
-        """The mean over behaviours, weighted by the rarer outcome of each: a handful of rows decides nothing."""
+        """Return the mean AUC, weighted by the rarer class of each behaviour, so that a few rows decide nothing."""
         num_positive_R = self.label_NR.sum(dim=0)
         weight_R = torch.minimum(num_positive_R, len(self.label_NR) - num_positive_R).tolist()
         scores = [(value, weight) for value, weight in zip(self.auc(), weight_R, strict=True) if weight]
         return float(sum(value * weight for value, weight in scores) / max(1.0, sum(weight for _, weight in scores)))
 
 
+@dataclass(frozen=True)
+class TrainingLog:
+    """A log as the response model learns from it: cut into windows, with the rows it may learn from."""
+
+    data: SlateData
+    config: ResponseTrainingConfig
+    windows: Windows
+    is_train_row: Tensor
+
+    @classmethod
+    def of(cls, data: SlateData, config: ResponseTrainingConfig) -> Self:
+        """Cut the log by the settings; held-out rows are not learned from."""
+        windows = cut_windows(data.first_row_U[1:-1], data.num_rows, config.model.history_length, config.stride)
+        return cls(data, config, windows, split_rows(data, config) == TRAIN)
+
+    @property
+    def batch_size(self) -> int:
+        """The windows in a batch."""
+        return self.config.batch_windows or min(128, max(8, len(self.windows) // 200))
+
+    def positive_weight(self) -> Tensor | None:
+        """Return the weight of positives of each behaviour, (R,), or None if all responses count the same."""
+        if not self.config.class_weights:
+            return None
+        rate_R = self.data.response_at(torch.nonzero(self.is_train_row).squeeze(1)).mean(dim=0).clamp(min=1e-6)
+        return (1 - rate_R) / rate_R
+
+
 def split_rows(data: SlateData, config: ResponseTrainingConfig) -> Tensor:
-    """TRAIN, VAL or TEST for each row: each user's last rows are the test set, those before them validation."""
+    """Return TRAIN, VAL or TEST for each row: the last rows of each user are the test set, the ones before them VAL."""
     row = torch.arange(data.num_rows, device=data.device)
     user = data.user_at(row)
     from_end = data.first_row_U[user + 1] - 1 - row
@@ -87,7 +132,7 @@ def split_rows(data: SlateData, config: ResponseTrainingConfig) -> Tensor:
 
 @torch.inference_mode()
 def predict(model: ResponseModel, data: SlateData, row_N: Tensor) -> Predictions:
-    """Predict log rows from the histories before them."""
+    """Predict the responses of log rows from the histories before them."""
     was_training = model.training
     model.eval()
     table_ND = model.encoder.items.table()
@@ -100,64 +145,44 @@ def predict(model: ResponseModel, data: SlateData, row_N: Tensor) -> Predictions
 
 
 def train_epoch(
-    model: ResponseModel,
-    optimizer: torch.optim.Optimizer,
-    data: SlateData,
-    windows: Windows,
-    is_train_row: Tensor,
-    config: ResponseTrainingConfig,
-    epoch: int,
-    report: Callable[[int, int, float], None],
+    model: ResponseModel, optimizer: torch.optim.Optimizer, log: TrainingLog, epoch: int, report: Report
 ) -> float:
-    """One pass over all windows in random order; returns the mean loss per row."""
-    generator = torch_generator(config.seed, f"response model/epoch {epoch}", data.device)
-    batch_size = config.batch_windows or min(128, max(8, len(windows) // 200))
-    num_steps = math.ceil(len(windows) / batch_size)
-    positive_weight = _positive_weight(data, is_train_row) if config.class_weights else None
-    order = torch.randperm(len(windows), generator=generator, device=data.device)
+    """Learn from all windows once, in random order, and return the mean loss per row."""
+    config, device, num_windows = log.config, log.data.device, len(log.windows)
+    generator = torch_generator(config.seed, f"response model/epoch {epoch}", device)
+    num_steps = math.ceil(num_windows / log.batch_size)
+    positive_weight = log.positive_weight()
+    order = torch.randperm(num_windows, generator=generator, device=device)
     loss_sum, num_rows = 0.0, 0
     model.train()
     with torch.random.fork_rng():  # dropout draws from the global generator
         torch.manual_seed(stream_seed(config.seed, f"response model/dropout {epoch}"))
-        for step, chosen in enumerate(order.split(batch_size)):
+        for step, chosen in enumerate(order.split(log.batch_size)):
             for group in optimizer.param_groups:
                 group["lr"] = _learning_rate(config, epoch * num_steps + step, config.num_epochs * num_steps)
-            logit, label = _window_logits(model, data, windows, chosen, is_train_row, config, generator)
+            logit, label = window_logits(model, log, chosen, generator)
             if not len(label):
                 continue
             loss = F.binary_cross_entropy_with_logits(logit, label, pos_weight=positive_weight)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            value = float(loss.detach())
-            if not math.isfinite(value):
-                told = f"the loss is {value} in epoch {epoch + 1}, step {step + 1}"
-                raise RunError(f"{told}; lower learning_rate, and begin anew in another --out")
+            try:
+                value = _step(model, optimizer, loss)
+            except NotFinite as problem:
+                where = f"in epoch {epoch + 1}, step {step + 1}"
+                raise RunError(f"{problem} {where}; lower learning_rate, and start again in another --out") from problem
             loss_sum, num_rows = loss_sum + value * len(label), num_rows + len(label)
             report(step + 1, num_steps, loss_sum / num_rows)
     return loss_sum / num_rows
 
 
-def all_windows(data: SlateData, config: ResponseTrainingConfig) -> Windows:
-    """The windows of a pass."""
-    return cut_windows(data.first_row_U[1:-1], data.num_rows, config.model.history_length, config.stride)
-
-
-def _window_logits(
-    model: ResponseModel,
-    data: SlateData,
-    windows: Windows,
-    chosen: Tensor,
-    is_train_row: Tensor,
-    config: ResponseTrainingConfig,
-    generator: torch.Generator,
+def window_logits(
+    model: ResponseModel, log: TrainingLog, chosen: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Logits and labels of the training rows that these windows predict; none, if all are held out."""
-    length = config.model.history_length
-    row_BT = windows.first[chosen][:, None] + torch.arange(length + 1, device=data.device)
+    """Return logits and labels of the training rows that the chosen windows predict; empty if all are held out."""
+    data, windows, config = log.data, log.windows, log.config
+    row_BT = windows.first[chosen][:, None] + torch.arange(config.model.history_length + 1, device=data.device)
     is_inside_BT = row_BT < windows.end[chosen][:, None]
     row_BT = row_BT.clamp_(max=data.num_rows - 1)
-    is_target_BT = is_inside_BT & (row_BT >= windows.first_target[chosen][:, None]) & is_train_row[row_BT]
+    is_target_BT = is_inside_BT & (row_BT >= windows.first_target[chosen][:, None]) & log.is_train_row[row_BT]
     item_BT = data.item_at(row_BT).masked_fill_(~is_inside_BT, 0)
     response_BTR = data.response_at(row_BT)
     is_hidden_B = torch.rand(len(chosen), generator=generator, device=data.device) < config.unknown_user_share
@@ -173,11 +198,17 @@ def _window_logits(
     return model.logits(vectors, encoding), response_BTR[is_target_BT]
 
 
+def _step(model: ResponseModel, optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+    """Take one step down the gradient and return the loss; a NaN or infinite one leaves the weights untouched."""
+    value = float(loss.detach())
+    require_finite("loss", value)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    require_finite("gradient norm", float(nn.utils.get_total_norm(gradients)))
+    optimizer.step()
+    return value
+
+
 def _learning_rate(config: ResponseTrainingConfig, step: int, num_steps: int) -> float:
-    share = config.final_learning_rate_share
-    return config.learning_rate * (share + (1 - share) * (1 + math.cos(math.pi * step / num_steps)) / 2)
-
-
-def _positive_weight(data: SlateData, is_train_row: Tensor) -> Tensor:
-    rate_R = data.response_at(torch.nonzero(is_train_row).squeeze(1)).mean(dim=0).clamp(min=1e-6)
-    return (1 - rate_R) / rate_R
+    return config.learning_rate * cosine_share(step, config.final_learning_rate_share, num_steps)

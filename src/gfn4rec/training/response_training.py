@@ -1,9 +1,9 @@
-"""A whole training of the response model: early stopping on validation AUC, resuming, calibration, saving."""
+"""Training of a response model from start to end: early stopping, resuming, calibration, saving."""
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from gfn4rec.seeding import stream_seed
 from gfn4rec.simulator.calibration import Reliability, fit_scale_and_shift, reliability
 from gfn4rec.simulator.checkpoint import (
     WEIGHTS,
+    Epoch,
     Metric,
     SimulatorManifest,
     build_model,
@@ -24,20 +25,19 @@ from gfn4rec.simulator.checkpoint import (
 from gfn4rec.simulator.plots import plot_reliability
 from gfn4rec.simulator.response_model import ResponseModel
 from gfn4rec.simulator.truth import bayes_auc
-from gfn4rec.training.learner import load_optimizer_tensors, optimizer_tensors
+from gfn4rec.training.optimisation import has_stopped_improving, load_optimizer_tensors, optimizer_tensors
 from gfn4rec.training.response_loop import (
     TEST,
-    TRAIN,
     VAL,
     Predictions,
     ResponseTrainingConfig,
-    all_windows,
+    TrainingLog,
     predict,
     split_rows,
     train_epoch,
 )
 
-_LAST = "last.safetensors"  # weights and optimiser after the last whole epoch
+_LAST = "last.safetensors"  # weights and optimiser state after the last finished epoch
 
 
 def train_response_model(
@@ -48,14 +48,45 @@ def train_response_model(
     resume: bool = False,
     report: Callable[[int, int, int, float], None] = lambda *_: None,
 ) -> SimulatorManifest:
-    """Train, calibrate, evaluate and save. After each epoch `out` holds all that is needed to go on from there."""
+    """Train, calibrate, evaluate and save a response model.
+
+    After each epoch `out` holds everything that is needed to resume from there. `report` is called after each step with
+    the epoch, the step, the steps of an epoch, and the mean loss of the epoch so far.
+    """
+    model = _new_model(config, data)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    manifest = _new_manifest(config, data, rho)
+    best = model.state_dict()
+    if resume:
+        manifest, best = _resume(out, manifest, model, optimizer)
+    held_out, log = _held_out_rows(data, config), TrainingLog.of(data, config)
+    while not _is_over(manifest.epochs, config):
+        epoch = len(manifest.epochs)
+        loss = train_epoch(model, optimizer, log, epoch, partial(report, epoch))
+        predictions = predict(model, data, held_out["val"])
+        mean_auc = predictions.mean_auc()
+        if mean_auc > max((earlier.mean_auc for earlier in manifest.epochs), default=-1.0):
+            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        record = Epoch(loss=loss, mean_auc=mean_auc, auc=tuple(map(_or_none, predictions.auc())))
+        manifest = manifest.model_copy(update={"epochs": (*manifest.epochs, record)})
+        last = {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | optimizer_tensors(optimizer)
+        write_directory(out, manifest, {WEIGHTS: best, _LAST: last})
+    model.load_state_dict(best)
+    return _finish(model, data, held_out, manifest, out)
+
+
+def _new_model(config: ResponseTrainingConfig, data: SlateData) -> ResponseModel:
+    """Return a model with random weights; the global generator is left as it was."""
     torch_state = torch.random.get_rng_state()
     torch.manual_seed(stream_seed(config.seed, "response model/weights"))
-    model = build_model("response model", config.model.model_dump(), data).to(data.device)
+    model = build_model(config.model, data).to(data.device)
     torch.random.set_rng_state(torch_state)
     assert isinstance(model, ResponseModel)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    manifest = SimulatorManifest(
+    return model
+
+
+def _new_manifest(config: ResponseTrainingConfig, data: SlateData, rho: float) -> SimulatorManifest:
+    return SimulatorManifest(
         kind="response model",
         data=identity_of(data.manifest),
         model=config.model.model_dump(mode="json"),
@@ -63,54 +94,35 @@ def train_response_model(
         training=config.model_dump(mode="json"),
         is_finished=False,
     )
-    best = model.state_dict()
-    if resume:
-        manifest, best = _resume(out, manifest, model, optimizer)
-    split, windows = split_rows(data, config), all_windows(data, config)
-    rows = {name: torch.nonzero(split == kind).squeeze(1) for kind, name in ((VAL, "val"), (TEST, "test"))}
+
+
+def _held_out_rows(data: SlateData, config: ResponseTrainingConfig) -> dict[str, Tensor]:
+    """Return the rows of the validation set and of the test set."""
+    split = split_rows(data, config)
+    rows = {name: torch.nonzero(split == number).squeeze(1) for number, name in ((VAL, "val"), (TEST, "test"))}
     if not len(rows["val"]):
         raise UserError(
             f"no user has {config.min_rows} rows, so nothing is held out; lower min_rows in a --config file "
             "(and val_rows or test_rows with it)"
         )
-    while not _is_over(manifest.epochs, config):
-        epoch = len(manifest.epochs)
-
-        def tell(step: int, num_steps: int, loss: float, epoch: int = epoch) -> None:
-            report(epoch, step, num_steps, loss)
-
-        loss = train_epoch(model, optimizer, data, windows, split == TRAIN, config, epoch, tell)
-        predictions = predict(model, data, rows["val"])
-        found, mean_auc = predictions.auc(), predictions.mean_auc()
-        if mean_auc > max((each["mean_auc"] for each in manifest.epochs), default=-1.0):
-            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        record = {"loss": loss, "mean_auc": mean_auc, "auc": [None if math.isnan(v) else v for v in found]}
-        manifest = manifest.model_copy(update={"epochs": (*manifest.epochs, record)})
-        last = {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | optimizer_tensors(optimizer)
-        write_directory(out, manifest, {WEIGHTS: best, _LAST: last})
-    return _finish(model, best, data, rows, manifest, out)
+    return rows
 
 
 def _finish(
-    model: ResponseModel,
-    best: dict[str, Tensor],
-    data: SlateData,
-    rows: dict[str, Tensor],
-    manifest: SimulatorManifest,
-    out: Path,
+    model: ResponseModel, data: SlateData, held_out: dict[str, Tensor], manifest: SimulatorManifest, out: Path
 ) -> SimulatorManifest:
-    """Calibrate the best weights on the validation rows, evaluate them on both splits, and save them alone."""
-    model.load_state_dict(best)
-    found = {name: predict(model, data, of_split) for name, of_split in rows.items()}
-    model.calibration_2R.copy_(fit_scale_and_shift(found["val"].logit_NR, found["val"].label_NR))
-    curves = {name: reliabilities(each, model.calibration_2R, data) for name, each in found.items()}
-    metrics = {name: measure(each, curves[name], data, rows[name]) for name, each in found.items()}
+    """Calibrate the model on the validation rows, evaluate it on both splits, and save it without the optimiser."""
+    predictions = {split: predict(model, data, rows) for split, rows in held_out.items()}
+    val = predictions["val"]
+    model.calibration_2R.copy_(fit_scale_and_shift(val.logit_NR, val.label_NR))
+    curves = {split: reliabilities(values, model.calibration_2R, data) for split, values in predictions.items()}
+    metrics = {split: measure(predictions[split], curves[split], data, rows) for split, rows in held_out.items()}
     manifest = manifest.model_copy(update={"is_finished": True, "metrics": metrics})
     return write_directory(out, manifest, {WEIGHTS: model.state_dict()}, {"reliability.png": plot_reliability(curves)})
 
 
 def reliabilities(predictions: Predictions, calibration_2R: Tensor, data: SlateData) -> dict[str, Reliability]:
-    """Calibrated predictions against outcomes, per behaviour."""
+    """Compare calibrated predictions with the responses in the log, per behaviour."""
     probability_NR = torch.sigmoid(predictions.logit_NR * calibration_2R[0] + calibration_2R[1])
     return {
         behaviour: reliability(probability_NR[:, number], predictions.label_NR[:, number])
@@ -121,13 +133,13 @@ def reliabilities(predictions: Predictions, calibration_2R: Tensor, data: SlateD
 def measure(
     predictions: Predictions, curves: dict[str, Reliability], data: SlateData, row_N: Tensor
 ) -> dict[str, Metric]:
-    """AUC and calibration error per behaviour, and the AUC of the truth where it is known."""
+    """Return AUC and calibration error per behaviour, and the AUC of the true probabilities where they are known."""
     bayes = bayes_auc(data, row_N) or [math.nan] * len(data.behaviours)
     rate_R = predictions.label_NR.mean(dim=0).tolist()
     return {
         behaviour: Metric(
-            auc=None if math.isnan(value) else value,
-            bayes_auc=None if math.isnan(best) else best,
+            auc=_or_none(value),
+            bayes_auc=_or_none(best),
             calibration_error=curves[behaviour].error,
             rate=rate,
             num_rows=len(row_N),
@@ -136,24 +148,26 @@ def measure(
     }
 
 
-def _is_over(epochs: tuple[dict[str, Any], ...], config: ResponseTrainingConfig) -> bool:
-    """All epochs are done, or the best one is too long ago."""
-    scores = [each["mean_auc"] for each in epochs]
-    return len(scores) >= config.num_epochs or (
-        bool(scores) and len(scores) - 1 - scores.index(max(scores)) >= config.patience
-    )
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _is_over(epochs: tuple[Epoch, ...], config: ResponseTrainingConfig) -> bool:
+    """Return whether all epochs are done, or the validation AUC has stopped improving."""
+    scores = [epoch.mean_auc for epoch in epochs]
+    return len(scores) >= config.num_epochs or has_stopped_improving(scores, config.patience)
 
 
 def _resume(
     out: Path, wanted: SimulatorManifest, model: ResponseModel, optimizer: torch.optim.Optimizer
 ) -> tuple[SimulatorManifest, dict[str, Tensor]]:
-    """Go on from the last whole epoch of an unfinished training."""
+    """Restore the last finished epoch into model and optimiser; return its manifest and the best weights so far."""
     manifest = read_simulator_manifest(out)
     if manifest.is_finished:
         raise UserError(f"{out}: its training is finished; there is nothing to resume")
     for name in ("data", "training", "rho"):
         if getattr(manifest, name) != getattr(wanted, name):
-            raise UserError(f"{out}: was begun with another {name}; resume it with the same, or choose another --out")
+            raise UserError(f"{out}: was started with another {name}; resume it with the same, or choose another --out")
     last = load_tensors(out / _LAST)
     weights = {key.removeprefix("model."): value for key, value in last.items() if key.startswith("model.")}
     load_weights(model, weights, out / _LAST)

@@ -1,15 +1,14 @@
-"""How the processes of a group write one checkpoint."""
-
-from typing import Any
+"""Checkpoints of a group of processes."""
 
 from torch import Tensor
 
 from gfn4rec.training.group import Group
-from gfn4rec.training.run import POLICY, Run
+from gfn4rec.training.recording import MetricsWriter
+from gfn4rec.training.run import POLICY, Progress, Run
 
 
 def part_name(name: str, group: Group) -> str:
-    """The file of a part of a checkpoint: the weights are everybody's, the rest is each process's own."""
+    """Return the file name of a part of a checkpoint: the weights are shared, other parts belong to one process."""
     return name if group.is_first or name == POLICY else f"{name}-{group.rank}"
 
 
@@ -17,13 +16,16 @@ def save_state(
     run: Run,
     step: int,
     tensors: dict[str, dict[str, Tensor]],
-    state: dict[str, Any],
-    lines: list[dict[str, Any]],
+    progress: Progress,
+    metrics: MetricsWriter | None,
     group: Group,
 ) -> None:
-    """Metrics first: a checkpoint must not know steps that the metrics do not."""
+    """Write a checkpoint of all processes. The first process writes it, after its metrics.
+
+    If a checkpoint were ahead of the metrics, a resumed run would leave a gap in them.
+    """
     gathered = group.gather({part_name(name, group): values for name, values in tensors.items()})
-    if group.is_first:
-        run.record(lines)
-        run.save_checkpoint(step, {name: values for each in gathered for name, values in each.items()}, state)
+    if metrics is not None:
+        metrics.flush()
+        run.save_checkpoint(step, {name: values for parts in gathered for name, values in parts.items()}, progress)
     group.barrier()

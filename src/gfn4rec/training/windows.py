@@ -1,4 +1,4 @@
-"""Windows of the log for learning from whole sequences: in a pass each row is predicted once, from those before it."""
+"""Windows of the log for training on whole sequences: an epoch predicts each row once, from the rows before it."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Windows:
-    """Runs of one user's rows. The rows from `first` on are read; those from `first_target` to `end` are predicted."""
+    """Consecutive rows of one user: `first` to `end` are read, and `first_target` to `end` are predicted."""
 
     first: Tensor
     first_target: Tensor
@@ -19,10 +19,11 @@ class Windows:
 
 
 def cut_windows(first_row: Tensor, num_rows: int, history_length: int, stride: int) -> Windows:
-    """Cut each user's rows into windows.
+    """Cut the rows of each user into windows.
 
-    A user's first window predicts L + 1 rows, from empty histories to full ones; each later one predicts `stride` rows,
-    from histories of L - stride + 1 rows and more. A small stride gives long histories and costs more passes over rows.
+    Histories have at most L rows. A user's first window predicts L + 1 rows, the first one from an empty history. Each
+    later window predicts `stride` rows, from histories of at least L - stride + 1 rows. A smaller stride gives longer
+    histories, and reads each row more often.
     """
     last_row = torch.cat([first_row[1:], first_row.new_tensor([num_rows])])
     length = last_row - first_row

@@ -1,13 +1,13 @@
-"""The table of known data sets. A new one costs a reader and one entry here."""
+"""The table of known data sets. A new one needs a reader and an entry here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from gfn4rec.config import nearest
 from gfn4rec.data.download import Archive
-from gfn4rec.data.interactions import Interactions
+from gfn4rec.data.interactions import DEFAULT_RHO, Interactions
 from gfn4rec.data.readers.kuairand import read_kuairand
 from gfn4rec.data.readers.movielens import read_ml_1m, read_ml_100k
 from gfn4rec.data.synthetic import PRESETS, generate
@@ -23,10 +23,10 @@ class Source:
 
     summary: str
     archive: Archive
-    layout: str  # the files that --raw must hold
+    layout: str  # the files needed in the folder of --raw
     read: Callable[..., Interactions]
     test_slates: int = 1  # as in the paper
-    rho: float = 0.2  # item influence in the simulator, as in the paper
+    rho: float = DEFAULT_RHO  # item influence in the simulator, as in the paper
     has_random_log: bool = False
 
 
@@ -80,12 +80,12 @@ SYNTHETIC = {f"synthetic-{name}": name for name in PRESETS}
 
 
 def read_synthetic(name: str, seed: int) -> Interactions:
-    """The log of an embedded world."""
+    """Draw the log of an embedded data set."""
     return generate(PRESETS[SYNTHETIC[name]], seed)[1]
 
 
 def find_source(name: str) -> Source:
-    """A published data set by its name."""
+    """Return the published data set of this name."""
     if name not in SOURCES:
         hint = nearest(name, [*SOURCES, *SYNTHETIC])
         raise UserError(f"{name!r} is neither a known data set nor a file of yours; {hint}")
@@ -93,15 +93,22 @@ def find_source(name: str) -> Source:
 
 
 def read_published(name: str, raw: Path, include_random: bool = False) -> Interactions:
-    """Read a published data set from the folder its files are in."""
+    """Read a published data set from the folder with its files."""
     source = find_source(name)
     if not raw.is_dir():
         raise UserError(f"{raw}: no such folder; --raw names the one with {source.layout}")
     if include_random and not source.has_random_log:
-        raise UserError(f"--include-random: {name} has no log of random exposure; it goes with KuaiRand")
+        known = ", ".join(other for other, source in SOURCES.items() if source.has_random_log)
+        raise UserError(f"--include-random: {name} has no log of random exposure; those that have one: {known}")
     try:
-        return source.read(raw, include_random=True) if include_random else source.read(raw)
+        interactions = source.read(raw, include_random=True) if include_random else source.read(raw)
     except UserError as error:
         if str(error).endswith("no such file"):
             raise UserError(f"{error}; --raw names the folder with {source.layout}") from None
         raise
+    return replace(interactions, rho=source.rho)
+
+
+def rho_by_name(name: str) -> float:
+    """Return the item influence of a data set whose manifest, from before it was stored, does not say."""
+    return SOURCES[name].rho if name in SOURCES else DEFAULT_RHO

@@ -1,4 +1,4 @@
-"""KuaiRand in its three published sizes: several log files, read lazily and only in the columns that count."""
+"""KuaiRand in its three published sizes: several log files, of which only the needed columns are read."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def read_kuairand(raw: Path, size: str, include_random: bool = False) -> Interac
     if include_random:
         random_logs = sorted(folder.glob(f"log_random_*_{size}*.csv"))
         if not random_logs:
-            raise UserError(f"{folder}: --include-random needs a log_random_*_{size}.csv, and there is none")
+            raise UserError(f"{folder}: --include-random needs a log_random_*_{size}.csv, which is missing")
         logs += random_logs
     log_files = [_csv(path) for path in logs]
     users, videos = (

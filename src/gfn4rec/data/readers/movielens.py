@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions, at_least
+from gfn4rec.data.readers.own import BehaviourConfig
 from gfn4rec.data.readers.recbole import read_recbole
 from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.tables import ColumnKind, read_table
@@ -14,7 +15,7 @@ BEHAVIOURS = tuple(Behaviour(name) for name in THRESHOLDS)
 
 
 def read_ml_1m(raw: Path) -> Interactions:
-    """MovieLens 1M: genres of movies, gender and age band of users."""
+    """Read MovieLens 1M, with genres of movies, gender and age band of users."""
     # Ratings are numbers only, so `::` can be read as two separators with nothing between them: much faster.
     columns = ("user", "", "item", " ", "rating", "  ", "time")
     ratings = TableFile(raw / "ratings.dat", ":", columns, is_quoted=False, is_published=True)
@@ -40,11 +41,11 @@ def read_ml_1m(raw: Path) -> Interactions:
 
 
 def read_ml_100k(raw: Path) -> Interactions:
-    """MovieLens 100K: genres of movies; gender, occupation and age (a number) of users."""
+    """Read MovieLens 100K, with genres of movies; gender, occupation and age (a number) of users."""
     if not (raw / "u.data").exists() and any(raw.glob("*.inter")):
         return read_recbole(
             raw,
-            behaviours={name: {"column": "rating", "at_least": at} for name, at in THRESHOLDS.items()},
+            behaviours={name: BehaviourConfig(column="rating", at_least=at) for name, at in THRESHOLDS.items()},
             kinds={"class": "multi", "gender": "categorical", "age": "numeric", "occupation": "categorical"},
             rename={"class": "genres"},
         )
@@ -90,11 +91,11 @@ def _dat(path: Path, *columns: str, encoding: str = "utf-8") -> TableFile:
 
 
 def _movies_encoding(path: Path) -> str:
-    """The published file is Latin-1; copies in UTF-8 go round too."""
+    """Return the encoding of movies.dat: the published file is in Latin-1, but copies in UTF-8 exist."""
     try:
         path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         return "latin-1"
     except OSError:
-        pass  # a missing file is named when it is read
+        pass  # a missing file is reported when it is read
     return "utf-8"

@@ -1,4 +1,4 @@
-"""Anybody's own log: CSV, Parquet or JSON lines, described by a TOML file or by flags.
+"""A user's own log: CSV, Parquet or JSON lines, described by a TOML file or by flags.
 
 ```toml
 [log]
@@ -25,14 +25,16 @@ price = { kind = "numeric" }
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self, TypeAlias
 
 import polars as pl
-from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import (
+    DEFAULT_RHO,
     RESERVED_FEATURES,
     RESERVED_NAMES,
     Behaviour,
@@ -48,7 +50,8 @@ from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.tables import ColumnKind, read_table
 from gfn4rec.errors import UserError
 
-_BEHAVIOUR = re.compile(r"(?P<name>[^=<>]+)(=(?P<column>[^=<>]+?)\s*(>=\s*(?P<at_least>\S+))?)?")
+_BEHAVIOUR = re.compile(r"(?P<name>[^=<>]+)(=(?P<response>.*))?")
+_RESPONSE = re.compile(r"(?P<column>[^=<>]+?)\s*(>=\s*(?P<at_least>\S+))?")
 
 
 def _known_encoding(name: str) -> str:
@@ -71,25 +74,35 @@ Encoding = Annotated[str, AfterValidator(_known_encoding)]
 Separator = Annotated[str, AfterValidator(_known_separator)]
 
 
-class LogConfig(StrictConfig):
-    """The log itself."""
+class LogColumns(StrictConfig):
+    """The names of a log's columns."""
 
-    files: tuple[str, ...] = Field(min_length=1)  # read in this order
-    user: str = "user"  # the columns' names
+    user: str = "user"
     item: str = "item"
     time: str = "time"
-    order: Literal["time", "file"] = "time"  # "file": there are no times, the rows are in order as they stand
-    separator: Separator = ","  # of CSV files
-    is_quoted: bool = True  # fields may stand in quotation marks
-    encoding: Encoding = "utf-8"
+    order: Literal["time", "file"] = "time"  # "file": there are no times, the rows are in order
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the log has times."""
+        return self.order == "time"
 
     @model_validator(mode="after")
-    def _columns_differ(self) -> "LogConfig":
-        timed = (("user", "time"), ("item", "time")) if self.order == "time" else ()
+    def _columns_differ(self) -> Self:
+        timed = (("user", "time"), ("item", "time")) if self.is_timed else ()
         for one, other in (("user", "item"), *timed):
             if getattr(self, one) == getattr(self, other):
                 raise ValueError(f"the columns of {one} and {other} are the same, {getattr(self, one)!r}")
         return self
+
+
+class LogConfig(LogColumns):
+    """The files of a log, and their columns."""
+
+    files: tuple[str, ...] = Field(min_length=1)  # read in this order
+    separator: Separator = ","  # of CSV files
+    is_quoted: bool = True  # fields may be in quotation marks
+    encoding: Encoding = "utf-8"
 
 
 class BehaviourConfig(StrictConfig):
@@ -104,12 +117,12 @@ class FeatureConfig(StrictConfig):
     """A feature: a column and its kind."""
 
     kind: FeatureKind
-    column: str | None = None  # the feature's own name if absent
+    column: str | None = None  # the feature's name if absent
     separator: str = "|"  # between the values of a multi-valued feature in a text file
 
 
 class TableConfig(StrictConfig):
-    """A table of users or items."""
+    """A file with features of users or items."""
 
     file: str
     id: str
@@ -121,58 +134,55 @@ class TableConfig(StrictConfig):
 
 
 class OwnData(StrictConfig):
-    """What a TOML description of own data may say."""
+    """A description of own data, as a TOML file gives it."""
 
+    rho: FiniteFloat = Field(default=DEFAULT_RHO, ge=0)  # strength of item influence in simulators of these users
     log: LogConfig
     behaviours: dict[str, BehaviourConfig] = Field(min_length=1)
     users: TableConfig | None = None
     items: TableConfig | None = None
 
 
-def parse_behaviour(text: str) -> tuple[str, dict[str, Any]]:
-    """`click`, `click=is_click` or `like=rating>=4` -> the name and the values of a BehaviourConfig."""
+Behaviours: TypeAlias = Mapping[str, BehaviourConfig]
+
+
+def parse_behaviour(text: str) -> tuple[str, BehaviourConfig]:
+    """Parse the flag's `click`, `click=is_click` or `like=rating>=4`: a name, and its column with a threshold."""
+    where, form = f"--behaviour {text!r}", "NAME, NAME=COLUMN or NAME=COLUMN>=NUMBER"
     match = _BEHAVIOUR.fullmatch(text.strip())
     if match is None:
-        raise UserError(f"--behaviour {text!r}: write NAME, NAME=COLUMN or NAME=COLUMN>=NUMBER")
+        raise UserError(f"{where}: write {form}")
     name = match["name"].strip()
-    values: dict[str, Any] = {"column": (match["column"] or name).strip()}
-    if match["at_least"] is not None:
-        try:
-            values["at_least"] = float(match["at_least"])
-        except ValueError:
-            raise UserError(f"--behaviour {text!r}: {match['at_least']!r} is not a number") from None
-    return name, values
+    return name, parse_response(name if match["response"] is None else match["response"], where, form)
+
+
+def parse_response(text: str, where: str, form: str = "COLUMN or COLUMN>=NUMBER") -> BehaviourConfig:
+    """Parse `is_click` or `rating>=4`; errors start with `where` and ask for `form`."""
+    match = _RESPONSE.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"{where}: write {form}")
+    if match["at_least"] is None:
+        return BehaviourConfig(column=match["column"])
+    try:
+        threshold = float(match["at_least"])
+    except ValueError:
+        raise UserError(f"{where}: {match['at_least']!r} is not a number") from None
+    return BehaviourConfig.parse({"column": match["column"], "at_least": threshold}, where)
 
 
 def read_own(config: OwnData, folder: Path) -> Interactions:
-    """Read the files the description names, relative to `folder`."""
-    log_config = config.log
-    check_names(list(config.behaviours), RESERVED_NAMES, "behaviour")
-    kinds: dict[str, ColumnKind] = {log_config.user: "id", log_config.item: "id"}
-    if log_config.order == "time":
-        kinds[log_config.time] = "time"
-    for name, behaviour in config.behaviours.items():
-        if kinds.get(behaviour.column) in ("id", "time"):
-            raise UserError(
-                f"behaviour {name!r}: column {behaviour.column!r} is the user, the item or the time already"
-            )
-        kinds[behaviour.column] = "number" if behaviour.at_least is not None else kinds.get(behaviour.column, "flag")
+    """Read the files that the description names, relative to `folder`."""
+    layout = config.log
     files = [
-        TableFile(folder / name, log_config.separator, None, log_config.encoding, log_config.is_quoted)
-        for name in log_config.files
+        TableFile(folder / name, layout.separator, None, layout.encoding, layout.is_quoted) for name in layout.files
     ]
-    try:
-        parts = [read_table(file, kinds) for file in files]
-    except UserError as error:
-        if f"no column {log_config.time!r}" in str(error):
-            raise UserError(f"{error}; or, if the rows stand in order, pass --order file") from None
-        raise
-    log = _named(_joined(parts, config), config)
+    parts = _read_parts(files, layout, log_kinds(layout, config.behaviours))
     users, user_files = _read_features(config.users, folder)
     items, item_files = _read_features(config.items, folder)
-    return Interactions(
-        log=log,
-        behaviours=tuple(Behaviour(name, behaviour.weight) for name, behaviour in config.behaviours.items()),
+    return build_interactions(
+        _joined(parts, layout),
+        layout,
+        config.behaviours,
         users=users,
         items=items,
         raw_files=(
@@ -180,32 +190,71 @@ def read_own(config: OwnData, folder: Path) -> Interactions:
             *user_files,
             *item_files,
         ),
-        timed=log_config.order == "time",
-        raw_columns={"user": log_config.user, "item": log_config.item, "time": log_config.time}
-        | {name: behaviour.column for name, behaviour in config.behaviours.items()},
         origin=config.model_dump(mode="json", exclude_defaults=True),
+        rho=config.rho,
     )
 
 
-def _joined(parts: list[pl.DataFrame], config: OwnData) -> pl.DataFrame:
-    """One table of all files; times must mean the same in each, and end up as numbers."""
-    name = config.log.time
-    if config.log.order == "time" and len({part.schema[name].is_temporal() for part in parts}) > 1:
-        raise UserError(f"column {name!r} holds numbers in one log file and dates in another; write one or the other")
-    table = pl.concat(parts, how="vertical_relaxed")
-    is_temporal = config.log.order == "time" and table.schema[name].is_temporal()
-    return table.with_columns(table[name].to_physical()) if is_temporal else table
+def log_kinds(columns: LogColumns, behaviours: Behaviours) -> dict[str, ColumnKind]:
+    """Return the columns that are read from a log, and what each holds."""
+    check_names(list(behaviours), RESERVED_NAMES, "behaviour")
+    kinds: dict[str, ColumnKind] = {columns.user: "id", columns.item: "id"}
+    if columns.is_timed:
+        kinds[columns.time] = "time"
+    for name, behaviour in behaviours.items():
+        column = behaviour.column
+        if kinds.get(column) in ("id", "time"):
+            raise UserError(f"behaviour {name!r}: column {column!r} is the user, the item or the time already")
+        kinds[column] = "number" if behaviour.at_least is not None else kinds.get(column, "flag")
+    return kinds
 
 
-def _named(table: pl.DataFrame, config: OwnData) -> pl.DataFrame:
-    """The table with our column names, thresholds applied."""
-    log = config.log
-    time = pl.col(log.time) if log.order == "time" else pl.int_range(pl.len(), dtype=pl.Int64)
+def build_interactions(
+    table: pl.DataFrame,
+    columns: LogColumns,
+    behaviours: Behaviours,
+    *,
+    users: FeatureTable | None = None,
+    items: FeatureTable | None = None,
+    raw_files: tuple[RawFile, ...] = (),
+    origin: Mapping[str, JsonValue],
+    rho: float,
+) -> Interactions:
+    """Rename the columns of a typed table, apply thresholds, and validate the result."""
+    time = pl.col(columns.time).to_physical() if columns.is_timed else pl.int_range(pl.len(), dtype=pl.Int64)
     responses = [
-        (pl.col(each.column) if each.at_least is None else at_least(each.column, each.at_least)).alias(name)
-        for name, each in config.behaviours.items()
+        (pl.col(config.column) if config.at_least is None else at_least(config.column, config.at_least)).alias(name)
+        for name, config in behaviours.items()
     ]
-    return table.select(pl.col(log.user).alias("user"), pl.col(log.item).alias("item"), time.alias("time"), *responses)
+    return Interactions(
+        log=table.select(user=columns.user, item=columns.item, time=time).hstack(table.select(responses)),
+        behaviours=tuple(Behaviour(name, config.weight) for name, config in behaviours.items()),
+        users=users,
+        items=items,
+        raw_files=raw_files,
+        timed=columns.is_timed,
+        raw_columns={"user": columns.user, "item": columns.item, "time": columns.time}
+        | {name: config.column for name, config in behaviours.items()},
+        origin=origin,
+        rho=rho,
+    )
+
+
+def _read_parts(files: list[TableFile], columns: LogColumns, kinds: Mapping[str, ColumnKind]) -> list[pl.DataFrame]:
+    try:
+        return [read_table(file, kinds) for file in files]
+    except UserError as error:
+        if f"no column {columns.time!r}" in str(error):
+            raise UserError(f"{error}; or, if the rows are in order, pass --order file") from None
+        raise
+
+
+def _joined(parts: list[pl.DataFrame], columns: LogColumns) -> pl.DataFrame:
+    """Join the files to one table; times are numbers in all of them, or dates in all."""
+    name = columns.time
+    if columns.is_timed and len({part.schema[name].is_temporal() for part in parts}) > 1:
+        raise UserError(f"column {name!r} holds numbers in one log file and dates in another; write one or the other")
+    return pl.concat(parts, how="vertical_relaxed")
 
 
 def _read_features(config: TableConfig | None, folder: Path) -> tuple[FeatureTable | None, tuple[RawFile, ...]]:
@@ -234,6 +283,6 @@ def _read_features(config: TableConfig | None, folder: Path) -> tuple[FeatureTab
 
 
 def _use(kinds: dict[str, ColumnKind], column: str, kind: ColumnKind, name: str) -> None:
-    """Note that a column is needed; one that is needed as two kinds is an error."""
+    """Add a column to those that are read; one of two different kinds is an error."""
     if kinds.setdefault(column, kind) != kind:
-        raise UserError(f"{name!r}: column {column!r} is used in another way already; give it a column of its own")
+        raise UserError(f"{name!r}: column {column!r} is already used as another kind; give it a column of its own")

@@ -1,0 +1,1 @@
+"""Jobs: one training and its measurement, the engines that run them, and where their results are kept."""

@@ -1,0 +1,1 @@
+"""The paper's tables, figures and claims, and this project's own studies."""

@@ -1,0 +1,1 @@
+"""Tables, plots and the report page; nothing here imports torch."""
