@@ -155,3 +155,15 @@ def test_samplings_that_make_no_sense(values: dict[str, Any], message: str) -> N
     with pytest.raises(UserError, match=message) as caught:
         Sampling(**values)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1001.0, float("nan"), torch.tensor([1.0, -1.0])])
+def test_a_reward_weight_that_cannot_be(weight: float | torch.Tensor) -> None:
+    with pytest.raises(UserError, match=r"reward_weight .*: must lie between 0 \(the prior alone\) and 1000"):
+        Sampling(reward_weight=weight)
+
+
+def test_greediness_keeps_the_reward_weight_and_epsilon() -> None:
+    for greediness in (1.0, 0.5, torch.tensor([0.5, 1.0])):
+        resolved = Sampling(greediness=greediness, epsilon=0.25, reward_weight=3.0).resolved()
+        assert (resolved.epsilon, resolved.reward_weight, resolved.greediness) == (0.25, 3.0, None)

@@ -21,7 +21,7 @@ Others (G groups, M most values, P pairs, X whatever there is of something) are 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from torch import Tensor
 from gfn4rec.errors import UserError
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-6, 1e6
+MAX_REWARD_WEIGHT = 1e3
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class SlateBatch:
     response_BKR: Tensor
     item_reward_BK: Tensor  # sum over behaviours of weight * response
     reward_B: Tensor  # mean over the K items
+    is_logged: bool = False  # whether the slates come from the log, so that they show what users choose
 
     def __post_init__(self) -> None:
         num_requests = self.request.user_B.shape[0]
@@ -98,9 +100,11 @@ class SlateBatch:
         _require(self.reward_B.shape == self.request.user_B.shape, "reward_B", self.reward_B)
 
     @classmethod
-    def of(cls, request: Request, slate_BK: Tensor, response_BKR: Tensor, weight_R: Tensor) -> "SlateBatch":
+    def of(
+        cls, request: Request, slate_BK: Tensor, response_BKR: Tensor, weight_R: Tensor, is_logged: bool = False
+    ) -> "SlateBatch":
         """Return slates with the rewards of their responses; `weight_R` has the reward of each behaviour."""
-        return cls(request, slate_BK, response_BKR, *rewards(response_BKR, weight_R))
+        return cls(request, slate_BK, response_BKR, *rewards(response_BKR, weight_R), is_logged)
 
     def to(self, device: torch.device | str) -> "SlateBatch":
         """Return the same batch on another device."""
@@ -110,6 +114,7 @@ class SlateBatch:
             self.response_BKR.to(device),
             self.item_reward_BK.to(device),
             self.reward_B.to(device),
+            self.is_logged,
         )
 
 
@@ -145,7 +150,10 @@ class Sampling:
     that are left. `greedy` takes the most likely item instead of drawing one. `greediness` replaces these two by one
     knob: 0 samples at temperature 1, 1 is greedy, and in between the temperature is 1 - greediness.
 
-    Temperature, greedy and greediness are the same for all requests, or have a value for each, (B,).
+    `reward_weight` is for policies with a prior, which learn from the log what users choose: 0 follows the prior alone,
+    1 is the distribution that the policy was trained for, and larger values go further towards high rewards.
+
+    Temperature, greedy, greediness and reward weight are the same for all requests, or have a value for each, (B,).
 
     >>> Sampling(greediness=0.75).resolved().temperature
     0.25
@@ -158,8 +166,13 @@ class Sampling:
     greedy: bool | Tensor = False
     greediness: float | Tensor | None = None
     epsilon: float = 0.0
+    reward_weight: float | Tensor = 1.0
 
     def __post_init__(self) -> None:
+        reward_weight = torch.as_tensor(self.reward_weight)
+        if not bool(((reward_weight >= 0) & (reward_weight <= MAX_REWARD_WEIGHT)).all()):
+            value = self.reward_weight if reward_weight.dim() == 0 else reward_weight.tolist()
+            raise UserError(f"reward_weight {value}: must lie between 0 (the prior alone) and {MAX_REWARD_WEIGHT:g}")
         temperature = torch.as_tensor(self.temperature)
         if not bool(((temperature >= MIN_TEMPERATURE) & (temperature <= MAX_TEMPERATURE)).all()):
             limits = f"{MIN_TEMPERATURE:g} and {MAX_TEMPERATURE:g}"
@@ -190,10 +203,11 @@ class Sampling:
         greediness = torch.as_tensor(self.greediness, dtype=torch.float32)
         is_greedy = greediness == 1
         if bool(is_greedy.all()):
-            return Sampling(greedy=True, epsilon=self.epsilon)
+            return replace(self, greedy=True, greediness=None)
         if greediness.dim() == 0:
-            return Sampling(max(MIN_TEMPERATURE, 1 - float(greediness)), epsilon=self.epsilon)
-        return Sampling((1 - greediness).clamp(min=MIN_TEMPERATURE), is_greedy, epsilon=self.epsilon)
+            return replace(self, temperature=max(MIN_TEMPERATURE, 1 - float(greediness)), greediness=None)
+        temperature = (1 - greediness).clamp(min=MIN_TEMPERATURE)
+        return replace(self, temperature=temperature, greedy=is_greedy, greediness=None)
 
 
 @dataclass(frozen=True)
@@ -202,7 +216,8 @@ class Proposal:
 
     `log_prob_BK` is at temperature 1 and epsilon 0, whatever the sampling was; objectives and metrics use it.
     `sampling_log_prob_BK` is under the sampling that drew the slates (temperature, greediness, epsilon); off-policy
-    estimates use it. Both are over the request's candidates and conditional on the latent, if the policy has one.
+    estimates use it. Both are at the sampling's reward weight, over the request's candidates, and conditional on the
+    latent, if the policy has one.
 
     >>> proposal = Proposal(torch.tensor([[4, 5]]), torch.tensor([[-1.0, -2.0]]), torch.tensor([[-0.5, -1.0]]))
     >>> proposal.log_prob_BK.sum(dim=1)

@@ -321,3 +321,15 @@ def test_building_a_policy_leaves_the_global_generator_alone() -> None:
     first, again = (make_policy("gfn", make_catalogue()).state_dict() for _ in range(2))
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_only_a_policy_with_a_prior_takes_a_reward_weight(policy: Policy, requests: Request) -> None:
+    if policy.has_prior:
+        proposal = policy.recommend(requests, generator(), Sampling(reward_weight=0.0))
+        assert proposal.slate_BK.shape == (40, 3)
+        with pytest.raises(UserError, match="reward_weight of shape .*: give one value, or one for each request"):
+            policy.recommend(requests, generator(), Sampling(reward_weight=torch.ones(3)))
+        return
+    for weight in (0.0, torch.full((40,), 2.0)):
+        with pytest.raises(UserError, match="has no prior; leave reward_weight at 1, or use gfn-prior"):
+            policy.recommend(requests, generator(), Sampling(reward_weight=weight))

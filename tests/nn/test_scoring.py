@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gfn4rec.nn.scoring import GROUP_COLUMNS, ItemMatrix, step_log_probs
+from gfn4rec.nn.scoring import GROUP_COLUMNS, ItemMatrix, pointwise_log_probs, step_log_probs
 
 B, K, D = 3, 4, 5
 
@@ -182,3 +182,26 @@ def test_bfloat16_moves_log_probabilities_by_little() -> None:
     rough_BK = step_log_probs(query_BKD, ItemMatrix(vector_ND, padding, dtype=torch.bfloat16), COLUMNS)
     most = float((exact_BK - rough_BK).abs().max())
     assert 1e-5 < most < 0.1
+
+
+@pytest.mark.parametrize("own_lists", [False, True])
+def test_pointwise_log_probs_are_those_of_the_same_query_at_every_step(own_lists: bool) -> None:
+    matrix = make_shelf(1100, own_lists, 2**30)
+    query_BD = make_queries()[:, 0].requires_grad_()
+    matrix.vector_ND.requires_grad_()
+    plain_BK = plain_log_probs(query_BD[:, None].expand(-1, K, -1), matrix, COLUMNS)
+    ours_BK = pointwise_log_probs(query_BD, matrix, COLUMNS)
+    torch.testing.assert_close(ours_BK, plain_BK, atol=1e-10, rtol=0)
+    ours = torch.autograd.grad(ours_BK.sum(), [query_BD, matrix.vector_ND])
+    for ours_, plain in zip(ours, torch.autograd.grad(plain_BK.sum(), [query_BD, matrix.vector_ND]), strict=True):
+        torch.testing.assert_close(ours_, plain, atol=1e-10, rtol=0)
+
+
+def test_pointwise_log_probs_after_an_item_that_has_nearly_all_probability() -> None:
+    score_N = torch.tensor([0.0, 60.0, 1.0, 0.0, 0.0])
+    matrix = ItemMatrix(score_N[:, None], torch.ones(1, dtype=torch.int64))
+    log_prob_BK = pointwise_log_probs(torch.ones(1, 1), matrix, torch.tensor([[1, 2, 3]]))
+    e = torch.tensor(1.0).exp()
+    torch.testing.assert_close(
+        log_prob_BK[0], torch.stack([torch.tensor(0.0), (e / (e + 2)).log(), torch.tensor(0.5).log()])
+    )

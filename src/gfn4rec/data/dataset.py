@@ -153,7 +153,7 @@ class SlateData:
         """Return logged slates with their responses, and the requests before them."""
         row_BK = self._slate_row[slate_B]
         request, response_BKR = self.requests(row_BK[:, 0]), self.response_at(row_BK)
-        return SlateBatch.of(request, self.item_at(row_BK), response_BKR, self.weight_R)
+        return SlateBatch.of(request, self.item_at(row_BK), response_BKR, self.weight_R, is_logged=True)
 
     def first_rows(self, slate_B: Tensor) -> Tensor:
         """Return the first log rows of slates; the request of a slate is the one before its first row."""

@@ -211,6 +211,19 @@ def step_log_probs(query_BKD: Tensor, matrix: ItemMatrix, column_BK: Tensor, dis
     return matrix.score_at(query_BKD, column_BK) - log_sum_BK
 
 
+def pointwise_log_probs(query_BD: Tensor, matrix: ItemMatrix, column_BK: Tensor) -> Tensor:
+    """Return what `step_log_probs` does if the query is the same at every step, in the time of one step, (B, K).
+
+    The items outside the slate are summed once. Those of later steps are added to the sum, never subtracted from it, so
+    that the result is exact however likely the items of earlier steps are.
+    """
+    query_B1D, taken = query_BD[:, None], Taken.by_all(column_BK)
+    rest_B1: Tensor = _LogSumExp.apply(query_B1D, matrix.vector_ND, matrix, taken)  # type: ignore[no-untyped-call]
+    score_BK = matrix.score_at(query_B1D.expand(-1, column_BK.shape[1], -1), column_BK)
+    left_BK = score_BK.flip(1).logcumsumexp(dim=1).flip(1)
+    return score_BK - torch.logaddexp(left_BK, rest_B1)
+
+
 class _LogSumExp(torch.autograd.Function):
     """log sum exp of the scores of each query; the backward pass recomputes the scores instead of storing them."""
 

@@ -52,6 +52,8 @@ class Context:
     """Given slates whose probabilities are needed; a re-ranker puts their items on its list."""
     latent_BZ: Tensor | None = None
     """The latent vectors from `draw_latent`."""
+    reward_weight: float | Tensor = 1.0
+    """Weight of the reward against the prior, for policies that have one; a number, or (B,)."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class Policy(nn.Module, ABC):
     """The line of `gfn4rec policy list`."""
     Config: ClassVar[type[PolicyConfig]]
     is_learned: ClassVar[bool] = True
+    has_prior: ClassVar[bool] = False
+    """Whether the policy has a prior learned from the log, so that `Sampling.reward_weight` has a meaning."""
     training_defaults: ClassVar[Mapping[str, object]] = {}
     """Defaults of the training loops, where this policy needs others."""
     offline_defaults: ClassVar[Mapping[str, object]] = {}
@@ -139,17 +143,20 @@ class Policy(nn.Module, ABC):
         sampling = _for_requests(sampling, request.user_B)
         if generator is None and not sampling.is_deterministic:
             raise UserError("sampling needs a generator; give one, or Sampling(greedy=True)")
+        if not self.has_prior and bool((torch.as_tensor(sampling.reward_weight) != 1).any()):
+            raise UserError(f"a {type(self).__name__} has no prior; leave reward_weight at 1, or use gfn-prior")
         device, num_requests = request.user_B.device, len(request.user_B)
         if not num_requests:
             empty_BK = torch.empty(0, self.catalogue.slate_size, device=device)
             return Proposal(empty_BK.long(), empty_BK, empty_BK)
-        with _evaluating(self), torch.inference_mode():
+        with evaluating(self), torch.inference_mode():
             latent_BZ = self.draw_latent(num_requests, sampling, generator, device)
             shape = (num_requests, self.catalogue.slate_size)
             uniform_BK = torch.zeros(shape, dtype=torch.float64, device=device)
             if generator is not None:
                 uniform_BK.uniform_(generator=generator)
-            plan = self.plan(Context(request, self._candidates(candidates, request), latent_BZ=latent_BZ))
+            chosen_from, weight = self._candidates(candidates, request), sampling.reward_weight
+            plan = self.plan(Context(request, chosen_from, latent_BZ=latent_BZ, reward_weight=weight))
             slate_BK, *log_probs = plan.sample(self.catalogue.slate_size, uniform_BK, sampling)
         if not bool(log_probs[0].isfinite().all()):
             raise RunError("the policy's scores are NaN or infinite: its weights have diverged; lower learning_rate")
@@ -167,7 +174,7 @@ class Policy(nn.Module, ABC):
     ) -> Tensor:
         """Return the log-probability of each step of given slates at temperature 1, (B, K)."""
         self._check_slates(request, slate_BK)
-        with _evaluating(self):
+        with evaluating(self):
             plan = self.plan(Context(request, self._candidates(candidates, request), slate_BK, latent_BZ))
             return _probable(plan.log_probs(slate_BK))
 
@@ -178,7 +185,7 @@ class Policy(nn.Module, ABC):
         `log_prob_BK` of a proposal or computed.
         """
         self._check_slates(request, slate_BK)
-        with _evaluating(self), torch.no_grad():
+        with evaluating(self), torch.no_grad():
             trained_BK = self._trained_relevance(request, slate_BK)
             if trained_BK is not None:
                 return trained_BK
@@ -190,7 +197,7 @@ class Policy(nn.Module, ABC):
     def score(self, request: Request, slate_BK: Tensor) -> Tensor:
         """Return the estimated expected reward of given slates, (B,); only policies with a flow can estimate it."""
         self._check_slates(request, slate_BK)
-        with _evaluating(self), torch.no_grad():
+        with evaluating(self), torch.no_grad():
             return self._score(request, slate_BK)
 
     def _score(self, request: Request, slate_BK: Tensor) -> Tensor:  # noqa: ARG002
@@ -235,17 +242,19 @@ class Policy(nn.Module, ABC):
 
 def _for_requests(sampling: Sampling, user_B: Tensor) -> Sampling:
     """Return the sampling with its greediness resolved, on the device of the requests, after a check of its shapes."""
-    for name in ("temperature", "greedy", "greediness"):
+    for name in ("temperature", "greedy", "greediness", "reward_weight"):
         value = getattr(sampling, name)
         if isinstance(value, Tensor) and value.dim() and value.shape != user_B.shape:
             raise UserError(f"{name} of shape {tuple(value.shape)}: give one value, or one for each request")
     sampling = sampling.resolved()
-    temperature, greedy = sampling.temperature, sampling.greedy
-    if isinstance(temperature, Tensor):
-        temperature = temperature.to(user_B.device) if temperature.dim() else float(temperature)
+    temperature, reward_weight = (
+        value.to(user_B.device) if isinstance(value, Tensor) and value.dim() else float(value)
+        for value in (sampling.temperature, sampling.reward_weight)
+    )
+    greedy = sampling.greedy
     if isinstance(greedy, Tensor):
         greedy = greedy.to(user_B.device) if greedy.dim() else bool(greedy)
-    return replace(sampling, temperature=temperature, greedy=greedy)
+    return replace(sampling, temperature=temperature, greedy=greedy, reward_weight=reward_weight)
 
 
 def _probable(log_prob_BK: Tensor) -> Tensor:
@@ -254,7 +263,7 @@ def _probable(log_prob_BK: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """Turn dropout off in the block, then restore the mode of each module."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
