@@ -83,12 +83,17 @@ def test_downloads_are_counted_in_megabytes(clock: FakeClock) -> None:
     assert stream.getvalue().splitlines()[1:] == ["gfn4rec: fetching: 12 of 1,100 MB", "gfn4rec: fetching: 2 MB"]
 
 
-def test_work_with_lines_of_its_own_is_not_reported_twice(clock: FakeClock) -> None:
+def test_work_that_words_its_own_progress_prints_a_line_every_so_often(clock: FakeClock) -> None:
     stream = io.StringIO()
-    with reporter("opening", clock=clock, stream=stream) as progress:
-        clock.now += 60
-        progress.show("3 of 9 done", 3, 9)
-    assert stream.getvalue() == ""
+    with reporter("opening", every=15.0, clock=clock, stream=stream) as progress:
+        for done in range(9):
+            clock.now += 6
+            progress.show(f"{done} of 9 done: CF online, seed 0 {100 * done}/900", done, 9)
+    assert stream.getvalue().splitlines() == [
+        "gfn4rec: 2 of 9 done: CF online, seed 0 200/900",
+        "gfn4rec: 5 of 9 done: CF online, seed 0 500/900",
+        "gfn4rec: 8 of 9 done: CF online, seed 0 800/900",
+    ]
 
 
 def test_a_training_loop_reports_its_reward_and_loss(clock: FakeClock) -> None:

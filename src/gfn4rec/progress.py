@@ -80,9 +80,9 @@ class Reporter(ABC):
 
         return report
 
-    @abstractmethod
     def show(self, text: str, done: int, total: int) -> None:
-        """Show a text on a terminal only, for work that prints lines of its own anywhere else."""
+        """Show a text as it is, for work that words its own progress."""
+        self._update(text, done, total)
 
     @abstractmethod
     def downloaded(self, num_bytes: int, total: int | None) -> None:
@@ -98,9 +98,6 @@ class LineReporter(Reporter):
     def __init__(self, stage: str, every: float, clock: Clock, stream: TextIO | None = None) -> None:
         self._every, self._stream, self._next_line = every, stream, clock() + every
         super().__init__(stage, clock)
-
-    def show(self, text: str, done: int, total: int) -> None:
-        """Print nothing."""
 
     def downloaded(self, num_bytes: int, total: int | None) -> None:
         """Report how much of a file has been fetched, in megabytes."""
@@ -121,10 +118,6 @@ class BarReporter(Reporter):
     def __init__(self, stage: str, bar: Progress, clock: Clock) -> None:
         self._bar, self._task = bar, bar.add_task(stage, total=None)
         super().__init__(stage, clock)
-
-    def show(self, text: str, done: int, total: int) -> None:
-        """Show a text beside the bar."""
-        self._update(text, done, total)
 
     def downloaded(self, num_bytes: int, total: int | None) -> None:
         """Report how much of a file has been fetched."""

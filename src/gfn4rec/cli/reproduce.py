@@ -138,15 +138,16 @@ def _train_users(data: Path, target: Path, device: str, work: Reporter) -> Path:
 
 
 def _watch(work: Reporter) -> "ReportCampaign":
-    """Return a callback that updates a progress line on a terminal, and prints a line for each finished run."""
+    """Return a callback that reports the runs at work, and prints a line for each finished run."""
 
     def watch(progress: "Progress") -> None:
         count = f"{progress.num_done} of {progress.num_tasks} done{time_left(progress.seconds_left)}"
-        work.show(f"{count}: {'; '.join(progress.running)}", progress.num_done, progress.num_tasks)
         if not progress.num_done and not progress.running:
             tell(f"{progress.num_known} runs exist, {progress.num_tasks} are to be made")
         elif progress.ended is not None:
             tell(f"{count}; {progress.ended}")
+        else:
+            work.show(f"{count}: {'; '.join(progress.running)}", progress.num_done, progress.num_tasks)
 
     return watch
 

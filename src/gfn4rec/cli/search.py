@@ -103,14 +103,15 @@ def search_command(
 
 
 def search_progress(work: Reporter) -> "ReportSearch":
-    """Report a moving line on a terminal, and a line per finished trial anywhere."""
+    """Return a callback that reports the trials at work, and prints a line for each finished trial."""
     printed, pace = set[str](), Pace()
 
     def report(title: str, done: int, total: int) -> None:
         line = title + time_left(pace.seconds_left(done, total))
-        work.show(line, done, total)
         if done and title not in printed:
             tell(line)
+        else:
+            work.show(line, done, total)
         printed.add(title)
 
     return report

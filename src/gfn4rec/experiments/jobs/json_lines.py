@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from filelock import FileLock
-
 from gfn4rec.errors import UserError
+from gfn4rec.experiments.jobs.locking import locked
 from gfn4rec.storage import make_directory, write_whole
 
 Entry: TypeAlias = Mapping[str, object]
@@ -41,7 +40,7 @@ class JsonLines:
     def put(self, *entries: Entry) -> None:
         """Add objects, or replace those that have the same key."""
         make_directory(self.path.parent)
-        with FileLock(self.path.with_name(f".{self.path.name}.lock")):
+        with locked(self.path):
             lines = dict(self._read())
             for entry in entries:
                 lines[str(entry["key"])] = self._line(json.dumps(entry, ensure_ascii=False))

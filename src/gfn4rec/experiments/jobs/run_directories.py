@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock
-
 from gfn4rec.errors import UserError
 from gfn4rec.experiments.benchmark import Benchmark
 from gfn4rec.experiments.jobs.job import Job
+from gfn4rec.experiments.jobs.locking import locked
 from gfn4rec.storage import make_directory, write_whole
 from gfn4rec.training.run import Run
 
@@ -34,7 +33,7 @@ def claim_run_directory(job: Job, benchmark: Benchmark, runs: Path) -> Iterator[
     make_directory(runs)
     key = job.training_key(benchmark)
     shortest, *_ = _directories(job, key, runs)
-    with FileLock(runs / f".{shortest.name}.lock"):
+    with locked(shortest):
         yield find_run_directory(job, benchmark, runs) or _new_directory(job, key, runs)
 
 
