@@ -25,6 +25,7 @@ from gfn4rec.objectives.trajectory_balance import trajectory_balance
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.gfn import GFN4Rec
+from gfn4rec.policies.slate_network import prefixes
 from gfn4rec.schema import FeatureTensors, Request, SlateBatch
 
 B, K, D, H, R = 128, 6, 32, 50, 3
@@ -57,7 +58,7 @@ def plain_scores(query_BD: Tensor, table_ND: Tensor, taken_BX: Tensor) -> Tensor
 
 
 def plain_query(policy: GFN4Rec, state_BS: Tensor, table_ND: Tensor, slate_BK: Tensor, step: int) -> Tensor:
-    prefix_BTX = policy.network.prefixes(state_BS, table_ND[slate_BK], range(step, step + 1))
+    prefix_BTX = prefixes(state_BS, table_ND[slate_BK], range(step, step + 1))
     return policy.network.queries(prefix_BTX)[:, 0]
 
 
@@ -81,7 +82,7 @@ def plain_loss(policy: GFN4Rec, batch: SlateBatch) -> Tensor:
         query_BD = plain_query(policy, state_BS, table_ND, batch.slate_BK, step)
         log_prob_BN = plain_scores(query_BD, table_ND, batch.slate_BK[:, :step]).log_softmax(dim=1)
         steps.append(log_prob_BN.gather(1, batch.slate_BK[:, step : step + 1]))
-    log_flow_B1 = policy.network.log_flows(policy.network.prefixes(state_BS, table_ND[batch.slate_BK], range(1)))
+    log_flow_B1 = policy.network.log_flows(prefixes(state_BS, table_ND[batch.slate_BK], range(1)))
     log_pf_BK = shift_probability(torch.cat(steps, dim=1), policy.config.b_f)
     flow = FlowBatch(log_flow_B1, log_pf_BK, log_reward(batch.reward_B, policy.config.b_r))
     return trajectory_balance(flow)["trajectory"].square().mean()

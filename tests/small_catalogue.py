@@ -37,8 +37,10 @@ def make_catalogue(
 
 def make_policy(name: str, catalogue: Catalogue, settings: Mapping[str, Any] | None = None, **more: Any) -> Policy:
     """A policy with a small encoder, where it has one."""
-    has_encoder = issubclass(policy_class(name).Config, BackboneConfig)
-    small = {"encoder": SMALL_ENCODER, "hidden_dims": (16,)} if has_encoder else {}
+    config = policy_class(name).Config
+    small = {"encoder": SMALL_ENCODER, "hidden_dims": (16,)} if issubclass(config, BackboneConfig) else {}
+    if "prior_encoder" in config.model_fields:
+        small |= {"prior_encoder": SMALL_ENCODER}
     return build_policy(name, catalogue, small | dict(settings or {}) | more)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import torch
+from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.identity import content_of
@@ -27,7 +28,7 @@ from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
 from gfn4rec.simulator.protocol import UserModel
-from gfn4rec.training.config import RunSettings
+from gfn4rec.training.config import OnlineConfig, RunSettings, log_settings
 from gfn4rec.training.config import resolve_settings as resolve_settings
 from gfn4rec.training.group import Group, process_group
 from gfn4rec.training.offline import train_offline
@@ -36,7 +37,7 @@ from gfn4rec.training.opened_run import DataSource, Notify, OpenedRun, UsersSour
 from gfn4rec.training.recording import MetricsLine
 from gfn4rec.training.response_loop import ResponseTrainingConfig
 from gfn4rec.training.response_training import train_response_model
-from gfn4rec.training.run import Run, RunResults
+from gfn4rec.training.run import LOG, Run, RunResults
 
 Oracles: TypeAlias = dict[str, list[FrontierPoint]]
 """The oracle's points by what they depend on: users, data set, seed."""
@@ -52,12 +53,17 @@ def train(
     report: Report = lambda *_: None,
     policy: Policy | None = None,
     progress: bool = False,
+    start: Path | str | None = None,
+    report_log: Report = lambda *_: None,
 ) -> RunResults | None:
     """Train a policy online with simulated users, or offline on logged slates; return the final metrics.
 
     Data set and simulator are directories, or objects in memory. `policy` replaces the new policy that the settings
     describe; it must be one of theirs. `progress` prints how far the training is. To resume a run, give `resume` the
     same simulator object; weights of a policy in memory are kept from the first checkpoint on.
+
+    `start` is a finished run whose weights the new one begins with. Without it, a policy with a prior learns from the
+    log before it goes online (`log_steps`); `report_log` gets those steps.
 
     Return None if it was asked to stop before, or if this is not the first of several processes.
 
@@ -68,10 +74,10 @@ def train(
     (8, ['coverage', 'expected_reward'])
     """
     with process_group(device) as group:
-        opened = OpenedRun.begin(settings, data, simulator, Path(out), device, group.size, group.is_first)
+        opened = OpenedRun.begin(settings, data, simulator, Path(out), device, group.size, group.is_first, start)
         group.barrier()
         try:
-            return _train(opened, group, report, policy, progress)
+            return _train(opened, group, _Reports(report, report_log, progress), policy)
         except UserError:
             if group.is_first and not opened.run.has_checkpoints():  # a mistake leaves nothing behind
                 shutil.rmtree(opened.run.directory, ignore_errors=True)
@@ -86,6 +92,7 @@ def resume(
     data: DataSource | None = None,
     simulator: UsersSource | None = None,
     progress: bool = False,
+    report_log: Report = lambda *_: None,
 ) -> RunResults | None:
     """Resume an interrupted run; the result is that of an uninterrupted one.
 
@@ -105,22 +112,56 @@ def resume(
         checkpoint = run.load_checkpoint(only="")
         for note in checkpoint.notes if checkpoint and group.is_first else ():
             notify(note)
-        return _train(opened, group, report, None, progress)
+        return _train(opened, group, _Reports(report, report_log, progress))
 
 
-def _train(opened: OpenedRun, group: Group, report: Report, policy: Policy | None, progress: bool) -> RunResults | None:
-    settings = opened.settings
+@dataclass(frozen=True)
+class _Reports:
+    """Who hears of the steps of a training, and of those on the log before it."""
+
+    steps: Report
+    log_steps: Report
+    is_printed: bool
+
+
+def _train(opened: OpenedRun, group: Group, reports: _Reports, policy: Policy | None = None) -> RunResults | None:
+    settings, is_given = opened.settings, policy is not None
     if policy is None:
-        policy = opened.new_policy()
+        policy = opened.starting_policy()
     else:
         _refuse_other_policy(policy, opened)
-    with _reporting(settings, report, progress) as on_step:
+    if isinstance(settings.training, OnlineConfig):
+        if not opened.has_users:
+            raise UserError("online training needs simulated users; name them with --simulator")
+        if settings.training.log_steps and not is_given and not opened.run.manifest.started_from:
+            learned = _learn_from_log(opened, group, reports)
+            if learned is None:
+                return None
+            policy.load_state_dict(learned)
+    with _reporting(settings.training.num_steps, "training", reports.steps, reports.is_printed) as on_step:
         if settings.mode == "offline":
             users = opened.users if opened.has_users else None
             return train_offline(opened.run, policy, opened.data, users, group, on_step)
-        if not opened.has_users:
-            raise UserError("online training needs simulated users; name them with --simulator")
         return train_online(opened.run, policy, opened.users, group, on_step)
+
+
+def _learn_from_log(opened: OpenedRun, group: Group, reports: _Reports) -> dict[str, Tensor] | None:
+    """Return the weights learned from the log, by a run inside the run; None if asked to stop before its end."""
+    if opened.run.has_checkpoints():  # which have these weights and more
+        return opened.policy.state_dict()
+    settings, directory, data = log_settings(opened.settings), opened.run.directory / LOG, opened.data
+    if directory.exists():
+        inner = OpenedRun.open(directory, data, must_match=True)
+    else:
+        inner = OpenedRun.begin(settings, data, None, directory, data.device, group.size, group.is_first)
+    group.barrier()
+    if inner.run.results is None:
+        total, title = settings.training.num_steps, "learning from the log"
+        with _reporting(total, title, reports.log_steps, reports.is_printed) as on_step:
+            train_offline(inner.run, inner.new_policy(), data, None, group, on_step)
+        if inner.run.results is None:
+            return None
+    return inner.policy.state_dict()
 
 
 def _refuse_other_policy(policy: Policy, opened: OpenedRun) -> None:
@@ -133,12 +174,12 @@ def _refuse_other_policy(policy: Policy, opened: OpenedRun) -> None:
 
 
 @contextmanager
-def _reporting(settings: RunSettings, report: Report, progress: bool) -> Iterator[Report]:
-    if not progress:
+def _reporting(num_steps: int, title: str, report: Report, is_printed: bool) -> Iterator[Report]:
+    if not is_printed:
         yield report
         return
-    with reporter("training") as bar:
-        on_step = bar.training(settings.training.num_steps)
+    with reporter(title) as bar:
+        on_step = bar.training(num_steps, title)
 
         def both(step: int, metrics: MetricsLine) -> None:
             on_step(step, metrics)

@@ -71,12 +71,12 @@ class Reporter(ABC):
         text = f"{title}: {done:,} of {total:,}{detail and ', '}{detail}"
         self._update(text + time_left(self._pace.seconds_left(done, total)), done, total)
 
-    def training(self, num_steps: int) -> Callable[[int, Mapping[str, object]], None]:
+    def training(self, num_steps: int, title: str = "training") -> Callable[[int, Mapping[str, object]], None]:
         """Return a callback for a training loop, which reports its step with the reward and the loss."""
 
         def report(step: int, metrics: Mapping[str, object]) -> None:
             parts = [f"{name} {metrics[name]:.3f}" for name in ("reward", "loss") if name in metrics]
-            self.advance("training", step, num_steps, ", ".join(parts))
+            self.advance(title, step, num_steps, ", ".join(parts))
 
         return report
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from gfn4rec.objectives import OBJECTIVES
 from gfn4rec.objectives.flow import FlowBatch, log_reward
 from gfn4rec.policies.gfn import GFN4Rec
+from gfn4rec.policies.slate_network import prefixes
 from gfn4rec.schema import Request, SlateBatch
 from tests.small_catalogue import HISTORY, SMALL_ENCODER, all_slates, make_catalogue, make_policy
 
@@ -90,7 +91,7 @@ def train(num_steps: int, **settings: Any) -> GFN4Rec:
 
 def root_flows(policy: GFN4Rec, batch: SlateBatch) -> Tensor:
     state_BS, table_ND = policy.backbone.encode(batch.request)
-    empty_BTX = policy.network.prefixes(state_BS, table_ND[batch.slate_BK], range(1))
+    empty_BTX = prefixes(state_BS, table_ND[batch.slate_BK], range(1))
     return policy.network.log_flows(empty_BTX)[:, 0]
 
 

@@ -11,6 +11,7 @@ from gfn4rec.policies.base import Context
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.gfn import GFN4Rec
 from gfn4rec.policies.gfn_rerank import GFNRerank
+from gfn4rec.policies.slate_network import prefixes
 from gfn4rec.schema import Sampling
 from tests.small_catalogue import SMALL_ENCODER, make_batch, make_catalogue, make_policy, make_requests
 
@@ -48,7 +49,7 @@ def test_the_flow_of_a_prefix_sees_the_prefix_alone() -> None:
     with torch.no_grad():
         state_BS, table_ND = policy.backbone.encode(make_requests(policy.catalogue, 1))
         flows = [
-            policy.network.log_flows(policy.network.prefixes(state_BS, table_ND[torch.tensor([slate])], range(4)))[0]
+            policy.network.log_flows(prefixes(state_BS, table_ND[torch.tensor([slate])], range(4)))[0]
             for slate in ([1, 2, 3], [1, 2, 4], [2, 5, 6])
         ]
     assert flows[0][:3].tolist() == flows[1][:3].tolist()
@@ -69,8 +70,8 @@ def test_the_loss_by_hand(objective: str, penalty: str) -> None:
     with torch.no_grad():
         shifted_BK = (policy.log_probs(batch.request, batch.slate_BK).exp() + 0.7).log()
         state_BS, table_ND = policy.backbone.encode(batch.request)
-        prefixes = policy.network.prefixes(state_BS, table_ND[batch.slate_BK], range(4))
-        log_flow_BT = policy.network.log_flows(prefixes)
+        prefix_BTX = prefixes(state_BS, table_ND[batch.slate_BK], range(4))
+        log_flow_BT = policy.network.log_flows(prefix_BTX)
     log_reward_B = (batch.reward_B + 0.1).log()
     if objective == "tb":
         residuals = [math.log(3) + log_flow_BT[:, 0] + shifted_BK.sum(dim=1) - log_reward_B]
@@ -106,7 +107,7 @@ def test_the_loss_of_an_energy_by_hand(objective: str, penalty: str) -> None:
         log_pf_BK = policy.log_probs(batch.request, batch.slate_BK) + torch.tensor([6.0, 5.0, 4.0]).log()
         state_BS, table_ND = policy.backbone.encode(batch.request)
         vector_BKD = table_ND[batch.slate_BK]
-        prefix_BTX = policy.network.prefixes(state_BS, vector_BKD, range(4))
+        prefix_BTX = prefixes(state_BS, vector_BKD, range(4))
         f_BT = policy.network.log_flows(prefix_BTX).clone()
         expected, gain_BK = 0.0, torch.zeros(10, 3)
         if objective in ("fl-db", "fl-subtb"):
@@ -146,7 +147,7 @@ def test_scores_by_hand() -> None:
         slate_BK = policy.recommend(request, torch.Generator().manual_seed(0)).slate_BK
         log_prob_BK = policy.log_probs(request, slate_BK)
         state_BS, table_ND = policy.backbone.encode(request)
-        prefix_BTX = policy.network.prefixes(state_BS, table_ND[slate_BK], range(1))
+        prefix_BTX = prefixes(state_BS, table_ND[slate_BK], range(1))
         root_B = math.log(3) + policy.network.log_flows(prefix_BTX)[:, 0]
         if size:
             expected_B = (root_B + (log_prob_BK + torch.arange(size, size - 3, -1).log()).sum(dim=1)) / 5
@@ -176,7 +177,7 @@ def test_predicted_rewards_learn_from_the_rewards_alone() -> None:
     whole = torch.autograd.grad(policy.loss(batch, torch.Generator().manual_seed(0)).loss, weights)
     state_BS, table_ND = policy.backbone.encode(batch.request)
     vector_BKD = table_ND[batch.slate_BK]
-    prefix_BTX = policy.network.prefixes(state_BS, vector_BKD, range(3))
+    prefix_BTX = prefixes(state_BS, vector_BKD, range(3))
     error_BK = policy.network.item_rewards(prefix_BTX, vector_BKD) - batch.item_reward_BK
     alone = torch.autograd.grad(error_BK.square().mean(), weights)
     for one, other in zip(whole, alone, strict=True):

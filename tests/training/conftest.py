@@ -46,7 +46,10 @@ def small_settings(policy: str, mode: Mode = "online", changes: Mapping[str, Any
     quick = {key: value for key, value in QUICK.items() if key not in only_online}
     config = policy_class(policy).Config()
     small = SMALL if isinstance(config, BackboneConfig) else {}
-    first = {"ranker.first_steps": 2} if config.idle_steps else {}
+    first: dict[str, object] = {"ranker.first_steps": 2} if config.idle_steps else {}
+    if policy == "gfn-prior":
+        first = {f"prior_{key}": value for key, value in SMALL.items() if key.startswith("encoder.")}
+        first |= {"log_steps": 6} if mode == "online" else {}
     return resolve_settings(mode, policy, changes=quick | small | first | dict(changes or {}))
 
 

@@ -22,6 +22,7 @@ KNOWN = {
         "list-cvae": 22.852419,
         "gfn": 10.761835,
         "gfn-energy": 168.694016,
+        "gfn-prior": 2.108659,
         "gfn-rerank": 14.317949,
     }
 }

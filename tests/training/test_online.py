@@ -185,6 +185,7 @@ def test_each_learning_policy_beats_random(name: str, users: Users, new_run: New
     changes: dict[str, Any] = long | {"learning_rate": 5e-3}
     changes |= {"ranker.first_steps": 30} if name in ("prm", "gfn-rerank") else {}
     changes |= {"beta": 1.0} if name == "list-cvae" else {}
+    changes |= {"reward_scale": 10.0} if name == "gfn-prior" else {}
     results = train(new_run(small_settings(name, changes=changes), name), users)
     chance = train(new_run(small_settings("random", changes={"num_steps": 1, "final_batches": 20}), "random"), users)
     assert results is not None

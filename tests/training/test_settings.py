@@ -86,7 +86,6 @@ def test_a_file_with_values_of_another_kind(content: str, changes: Any, message:
     ("policy", "changes", "message"),
     [
         ("gnf", (), "no policy 'gnf'; did you mean 'gfn'?"),
-        (None, (), "no policy; name one with --policy"),
         ("gfn", ["b_q=1"], "unknown key 'b_q'; did you mean 'b_"),
         ("gfn", ["num_stepz=1"], "unknown key 'num_stepz'; did you mean 'num_steps'?"),
         ("cf", ["b_f=1"], "unknown key 'b_f'"),

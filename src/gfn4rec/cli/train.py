@@ -1,5 +1,6 @@
 """`gfn4rec train`: online, offline, resume, options."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,10 @@ from gfn4rec.cli.metrics import print_metrics
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, tell, working
 from gfn4rec.cli.policy import print_settings
 from gfn4rec.errors import UserError
+from gfn4rec.progress import Reporter
 
 if TYPE_CHECKING:
-    from gfn4rec.training.config import Mode
+    from gfn4rec.training.config import Mode, RunSettings
     from gfn4rec.training.run import RunResults
 
 app = typer.Typer(help="Train a policy, online or offline, or resume a run.", no_args_is_help=True)
@@ -23,7 +25,9 @@ DataOption = Annotated[
 OutOption = Annotated[Path, typer.Option("--out", metavar="RUN", help="Directory to write the run to.")]
 PolicyOption = Annotated[
     str | None,
-    typer.Option("--policy", help="Name of a policy (see `gfn4rec policy list`); default: the one in --config."),
+    typer.Option(
+        "--policy", help="Name of a policy (see `gfn4rec policy list`); default: the one in --config, or gfn-prior."
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -62,10 +66,17 @@ def online_command(
     seed: SeedOption = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="RUN", help="A finished run of the same policy, whose weights to begin with."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Train a policy on the responses of simulated users to its slates (Algorithm 1 of the paper)."""
-    return _train("online", data, simulator, target, policy, config, changes, seed, device, threads, as_json)
+    """Train a policy on the responses of simulated users to its slates (Algorithm 1 of the paper).
+
+    A policy with a prior learns from the log first, unless it begins with the weights of another run.
+    """
+    return _train("online", data, simulator, target, policy, config, changes, seed, device, threads, as_json, start)
 
 
 @app.command(
@@ -112,7 +123,8 @@ def resume_command(
     with working(f"opening {directory}") as work:
         num_steps = run.manifest.settings.training.num_steps
         try:
-            results = api.resume(directory, chosen, work.training(num_steps), tell, data, simulator)
+            report, report_log = work.training(num_steps), _log_report(work, run.settings)
+            results = api.resume(directory, chosen, report, tell, data, simulator, report_log=report_log)
         except KeyboardInterrupt:  # outside a step: while the run was opened or evaluated
             results = None
     return _print_end(directory, results, as_json)
@@ -156,6 +168,7 @@ def _train(
     device: str,
     threads: int | None,
     as_json: bool,
+    start: Path | None = None,
 ) -> int:
     from gfn4rec import api
     from gfn4rec.storage import MANIFEST
@@ -164,15 +177,20 @@ def _train(
     settings = resolve_settings(mode, policy, config, changes or (), seed)
     chosen = choose_device(device, threads)
     with working(f"opening {data}") as work:
-        report = work.training(settings.training.num_steps)
+        report, report_log = work.training(settings.training.num_steps), _log_report(work, settings)
         try:
-            results = api.train(settings, data, simulator, target, chosen, report)
+            results = api.train(settings, data, simulator, target, chosen, report, start=start, report_log=report_log)
         except KeyboardInterrupt:
             results = None
             if not (target / MANIFEST).exists():
                 tell("stopped before the run began")
                 return INTERRUPTED
     return _print_end(target, results, as_json)
+
+
+def _log_report(work: Reporter, settings: "RunSettings") -> Callable[[int, Mapping[str, object]], None]:
+    """Return what reports the steps on the log before online training."""
+    return work.training(getattr(settings.training, "log_steps", 0), "learning from the log")
 
 
 def _print_end(directory: Path, results: "RunResults | None", as_json: bool) -> int:

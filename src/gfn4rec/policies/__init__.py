@@ -13,6 +13,7 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.cf import CF
 from gfn4rec.policies.gfn import GFN4Rec
 from gfn4rec.policies.gfn_energy import EnergyGFN
+from gfn4rec.policies.gfn_prior import PriorGFN
 from gfn4rec.policies.gfn_rerank import GFNRerank
 from gfn4rec.policies.list_cvae import ListCVAE
 from gfn4rec.policies.popularity import Popularity
@@ -24,6 +25,7 @@ from gfn4rec.seeding import stream_seed
 POLICIES: Final[Mapping[str, type[Policy]]] = {
     "gfn": GFN4Rec,
     "gfn-energy": EnergyGFN,
+    "gfn-prior": PriorGFN,
     "gfn-rerank": GFNRerank,
     "cf": CF,
     "boltzmann-cf": BoltzmannCF,
@@ -33,6 +35,8 @@ POLICIES: Final[Mapping[str, type[Policy]]] = {
     "popularity": Popularity,
     "random": Random,
 }
+
+DEFAULT_POLICY: Final = "gfn-prior"
 
 
 def policy_class(name: str) -> type[Policy]:

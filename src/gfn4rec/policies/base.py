@@ -117,7 +117,7 @@ class Policy(nn.Module, ABC):
     training_defaults: ClassVar[Mapping[str, object]] = {}
     """Defaults of the training loops, where this policy needs others."""
     offline_defaults: ClassVar[Mapping[str, object]] = {}
-    """Defaults of the policy's own settings in offline training, where they differ."""
+    """Defaults of the policy's own settings and of the loop in offline training, where they differ."""
 
     def __init__(self, catalogue: Catalogue, config: Any) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from gfn4rec.objectives.flow import FlowBatch, log_reward, relative_to_uniform, 
 from gfn4rec.policies.base import Loss
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.flow_config import FlowConfig
-from gfn4rec.policies.slate_network import SlateNetwork
+from gfn4rec.policies.slate_network import SlateNetwork, prefixes
 from gfn4rec.schema import SlateBatch
 
 
@@ -38,7 +38,7 @@ def slate_flow(
 ) -> SlateFlow:
     """Return the prefixes of slates and the probabilities of their steps, computed in parallel."""
     size, vector_BKD = slate_BK.shape[1], F.embedding(slate_BK, table_ND)
-    prefix_BTX = network.prefixes(state_BS, vector_BKD, range(size + 1))
+    prefix_BTX = prefixes(state_BS, vector_BKD, range(size + 1))
     query_BKD, matrix = network.queries(prefix_BTX[:, :size]), candidates.matrix(table_ND, dtype)
     log_prob_BK = step_log_probs(query_BKD, matrix, candidates.columns(slate_BK))
     if config.relative:

@@ -11,6 +11,15 @@ from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.flow_config import FlowConfig
 
 
+def prefixes(state_BS: Tensor, vector_BKD: Tensor, steps: range) -> Tensor:
+    """Return [state; vectors of the first t items; zeros] for each step t, (B, T, X)."""
+    place_K = torch.arange(vector_BKD.shape[1], device=state_BS.device)
+    step_T = torch.arange(steps.start, steps.stop, device=state_BS.device)
+    is_chosen_TK = place_K < step_T[:, None]
+    chosen_BTX = torch.where(is_chosen_TK[:, :, None], vector_BKD[:, None], 0.0).flatten(2)
+    return torch.cat([state_BS[:, None].expand(-1, len(steps), -1), chosen_BTX], dim=2)
+
+
 class SlateNetwork(nn.Module):
     """Computes queries, flows and item rewards from a request's state and the items chosen so far."""
 
@@ -25,14 +34,6 @@ class SlateNetwork(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(config.scale).log(), requires_grad=config.learn_scale)
         predicts_rewards = OBJECTIVES[config.objective].gains == "predicted"
         self.item_reward = mlp(width, hidden_dims, 1 + encoder.dim) if predicts_rewards else None
-
-    def prefixes(self, state_BS: Tensor, vector_BKD: Tensor, steps: range) -> Tensor:
-        """Return [state; vectors of the first t items; zeros] for each step t, (B, T, X)."""
-        place_K = torch.arange(vector_BKD.shape[1], device=state_BS.device)
-        step_T = torch.arange(steps.start, steps.stop, device=state_BS.device)
-        is_chosen_TK = place_K < step_T[:, None]
-        chosen_BTX = torch.where(is_chosen_TK[:, :, None], vector_BKD[:, None], 0.0).flatten(2)
-        return torch.cat([state_BS[:, None].expand(-1, len(steps), -1), chosen_BTX], dim=2)
 
     def queries(self, prefix_BTX: Tensor) -> Tensor:
         """Return the queries, whose dot products with item vectors score the next item, (B, T, D)."""
@@ -55,6 +56,6 @@ class SlateNetwork(nn.Module):
         """Return the plan that builds slates of the candidates item by item."""
 
         def queries(slate_BK: Tensor, steps: range) -> Tensor:
-            return self.queries(self.prefixes(state_BS, F.embedding(slate_BK, table_ND), steps))
+            return self.queries(prefixes(state_BS, F.embedding(slate_BK, table_ND), steps))
 
         return Plan(candidates, candidates.matrix(table_ND, dtype), queries)

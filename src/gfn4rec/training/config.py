@@ -8,9 +8,9 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from gfn4rec.config import StrictConfig, describe_settings, nearest, read_toml
+from gfn4rec.config import ADDED_LATER, StrictConfig, describe_settings, nearest, read_toml
 from gfn4rec.errors import UserError
-from gfn4rec.policies import policy_class
+from gfn4rec.policies import DEFAULT_POLICY, policy_class
 from gfn4rec.policies.base import PolicyConfig
 from gfn4rec.schema import MIN_TEMPERATURE, Sampling
 from gfn4rec.training.learner import LearnerConfig
@@ -42,6 +42,8 @@ class OnlineConfig(OnlineLearnerConfig):
     """Number of greedy and of sampled batches in the final evaluation."""
     checkpoint_every: int = Field(default=500, ge=1)
     """Steps between checkpoints."""
+    log_steps: int = Field(default=0, ge=0, json_schema_extra=ADDED_LATER)
+    """Largest number of learning steps on the slates of the log before the first online step."""
 
     @field_validator("temperature")
     @classmethod
@@ -184,6 +186,18 @@ def resolve_settings(
     return settings
 
 
+def log_settings(settings: RunSettings) -> RunSettings:
+    """Return the settings of the offline run on the log that an online run begins with.
+
+    It learns as the online run does: same batch size, learning rate, schedule and clipping.
+    """
+    assert isinstance(settings.training, OnlineConfig)
+    shared = [*LearnerConfig.model_fields, "learning_batch"]
+    changes = {key: getattr(settings.training, key) for key in shared} | {"num_steps": settings.training.log_steps}
+    offline = resolve_settings("offline", settings.policy, changes=changes, seed=settings.seed)
+    return offline.model_copy(update={"policy_settings": settings.policy_settings, "users": settings.users})
+
+
 def _read_settings(file: Path) -> dict[str, object]:
     content, known = read_toml(file), ["policy", "seed", *_TABLES]
     for key in content:
@@ -194,16 +208,16 @@ def _read_settings(file: Path) -> dict[str, object]:
 
 def _with_defaults(tables: dict[str, dict[str, object]], mode: Mode, policy: str) -> dict[str, dict[str, object]]:
     """Return the tables over the defaults that a policy has for the loop, and for itself in this mode."""
-    kind, loop = policy_class(policy), table_configs(mode, policy)["training"]
-    best = {key: value for key, value in kind.training_defaults.items() if key in loop.model_fields}
-    own = kind.offline_defaults if mode == "offline" else {}
-    return {**tables, "training": {**best, **tables["training"]}, "settings": {**own, **tables["settings"]}}
+    kind, configs = policy_class(policy), table_configs(mode, policy)
+    defaults = {**kind.training_defaults, **(kind.offline_defaults if mode == "offline" else {})}
+    return {
+        key: {**{name: value for name, value in defaults.items() if name in configs[key].model_fields}, **table}
+        for key, table in tables.items()
+    }
 
 
 def _policy_name(content: Mapping[str, object], where: str) -> str:
-    name = content.get("policy")
-    if name is None:
-        raise UserError("no policy; name one with --policy, or in the file of --config")
+    name = content.get("policy", DEFAULT_POLICY)
     if not isinstance(name, str):
         raise UserError(f"{where}: policy: write a name, not {name!r}")
     return name

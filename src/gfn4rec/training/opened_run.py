@@ -107,13 +107,19 @@ class OpenedRun:
         device: torch.device | str = "cpu",
         num_processes: int = 1,
         is_first: bool = True,
+        start: Path | str | None = None,
     ) -> "OpenedRun":
-        """Create the directory of a new run; only the first of several processes writes it."""
+        """Create the directory of a new run; only the first of several processes writes it.
+
+        `start` is a finished run whose weights it begins with.
+        """
         opened = _open_data(data, settings, device)
         files = SimulatorFiles.open(Path(simulator)) if isinstance(simulator, Path | str) else None
         if files is not None:
             files.refuse_unusable(opened.manifest)
-        manifest = _new_manifest(settings, opened, files, num_processes)
+        if start is not None:
+            _refuse_other_start(Path(start), settings)
+        manifest = _new_manifest(settings, opened, files, num_processes, start)
         run = Run.create(out, manifest) if is_first else Run(out, manifest)
         return cls(run, opened, files or simulator)
 
@@ -208,6 +214,13 @@ class OpenedRun:
         settings = self.settings
         return build_policy(settings.policy, Catalogue.of(self.data), settings.policy_settings, settings.seed)
 
+    def starting_policy(self) -> Policy:
+        """Return the policy as training begins: untrained, or with the weights of the run that it starts from."""
+        policy, start = self.new_policy(), self.run.manifest.started_from
+        if start is not None and not self.run.has_checkpoints():
+            load_weights(policy, OpenedRun.open(start, self.data).policy.state_dict(), Path(start))
+        return policy
+
 
 def _open_data(source: DataSource, settings: RunSettings, device: torch.device | str) -> SlateData:
     """Open a data set, with histories long enough for the policy."""
@@ -217,8 +230,20 @@ def _open_data(source: DataSource, settings: RunSettings, device: torch.device |
     return SlateData.open(source, length, device)
 
 
+def _refuse_other_start(start: Path, settings: RunSettings) -> None:
+    run = Run.open(start)
+    if run.settings.policy != settings.policy:
+        raise UserError(f"{start}: is a run of {run.settings.policy}, not of {settings.policy}; start from another")
+    if run.results is None:
+        raise UserError(f"{start}: is not finished; resume it with `gfn4rec train resume {start}` first")
+
+
 def _new_manifest(
-    settings: RunSettings, data: SlateData, files: SimulatorFiles | None, num_processes: int
+    settings: RunSettings,
+    data: SlateData,
+    files: SimulatorFiles | None,
+    num_processes: int,
+    start: Path | str | None,
 ) -> RunManifest:
     return RunManifest(
         settings=settings,
@@ -228,6 +253,7 @@ def _new_manifest(
         simulator_path=None if files is None else str(files.path.resolve()),
         simulator_files=None if files is None else files.manifest.files,
         simulator_rho=None if files is None else files.manifest.rho,
+        started_from=None if start is None else str(Path(start).resolve()),
         num_processes=num_processes,
         git_hash=git_hash(),
     )

@@ -4,6 +4,7 @@
     metrics.jsonl    a line per step and evaluation, written as they happen
     checkpoints/     the last two, each written whole or not at all
     results.json     the final metrics; its presence means that the run is finished
+    log/             of an online run that began with the log: the offline run that learned from it
 
 A process that dies at any moment leaves a run that can be opened: lines of `metrics.jsonl` after the last checkpoint
 are dropped when it is resumed, because their steps are recomputed.
@@ -43,6 +44,7 @@ FORMAT: Final = "gfn4rec run"
 CHECKPOINT_FORMAT: Final = "gfn4rec checkpoint"
 VERSION: Final = 1
 POLICY: Final = "policy"  # the policy's weights in a checkpoint
+LOG: Final = "log"  # the offline run inside an online one that began with the log
 BAD_BATCH: Final = "stopped-batch.safetensors"
 _KEPT = 2
 
@@ -61,6 +63,8 @@ class RunManifest(StrictConfig):
     simulator_files: dict[str, str] | None
     """Checksums by file name."""
     simulator_rho: float | None = None
+    started_from: str | None = None
+    """The run whose weights this one began with, if any."""
     num_processes: int = 1
     versions: dict[str, str] = Field(default_factory=lambda: {"gfn4rec": __version__, "torch": torch.__version__})
     git_hash: str | None = None
