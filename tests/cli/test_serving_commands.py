@@ -95,6 +95,17 @@ def test_a_knob_for_all_and_for_each(cli: Cli, fails: Callable[..., str], folder
         assert "line 1: write" in fails(*many)
 
 
+def test_a_reward_weight_needs_a_prior(cli: Cli, fails: Callable[..., str], folder: Path, tmp_path: Path) -> None:
+    user = ["recommend", folder / "run", "--user", "x"]
+    assert cli(*user, "--reward-weight", 1).code == 0
+    assert "has no prior; leave reward_weight at 1, or use gfn-prior" in fails(*user, "--reward-weight", 2)
+    assert "reward_weight -1.0: must lie between 0 (the prior alone) and 1000" in fails(*user, "--reward-weight", -1)
+    many = ["recommend", folder / "run", "--users", tmp_path / "users", "--out", tmp_path / "out"]
+    for value, line in (("0.5", "has no prior"), ("-1", "line 1: write"), ("true", "line 1: write")):
+        (tmp_path / "users").write_text(f'{{"user": "x", "reward_weight": {value}}}\n')
+        assert line in fails(*many)
+
+
 def test_score(cli: Cli, fails: Callable[..., str], folder: Path, data: SlateData) -> None:
     ids = [str(each) for each in data.items["id"].to_list()]
     one, other = ",".join(ids[:6]), ",".join(ids[6:12])

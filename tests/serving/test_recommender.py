@@ -12,6 +12,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.gfn_prior import PriorGFN
 from gfn4rec.schema import Proposal, Request, Sampling
 from gfn4rec.serving.recommender import Answer, Query, Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
@@ -176,6 +177,30 @@ def test_each_query_has_its_own_knob_and_the_rest_that_of_all(data: SlateData) -
     assert are_greedy(1.0) == [diverse, greedy, diverse, greedy]
 
 
+def test_each_query_has_its_own_reward_weight_and_the_rest_that_of_all(data: SlateData) -> None:
+    """At weight 0 a new prior-guided policy shows the most frequent items; a reward that falls with frequency is
+    stronger at weight 50.
+    """
+    policy = build_policy("gfn-prior", Catalogue.of(data))
+    assert isinstance(policy, PriorGFN)
+    with torch.no_grad():
+        for weight in (*policy.prior.query[-1].parameters(), *policy.reward.head.query.parameters()):
+            weight.zero_()
+        table_ND = policy.reward.backbone.item_table()
+        rare = int(policy.catalogue.count_N[1:].argmin()) + 1
+        policy.reward.head.query[-1].get_parameter("bias").copy_(table_ND[rare])
+    queries = [Query(reward_weight=0.0), Query(), Query(reward_weight=50.0)]
+
+    def firsts(weight: float) -> list[str]:
+        sampling = Sampling(greedy=True, reward_weight=weight)
+        return [shown(answer)[0][0] for answer in Recommender(policy, data).recommend(queries, sampling=sampling)]
+
+    (most,) = ids(data, int(policy.catalogue.count_N[1:].argmax()) + 1)
+    (rarest,) = ids(data, rare)
+    assert firsts(0.0) == [most, most, rarest]
+    assert firsts(50.0) == [most, rarest, rarest]
+
+
 def test_a_knob_of_its_own_beside_a_temperature_is_told_before_any_slate(data: SlateData) -> None:
     queries = [Query()] * 200 + [Query(greediness=0.5)]
     for sampling in (GREEDY, Sampling(temperature=0.5)):
@@ -183,7 +208,7 @@ def test_a_knob_of_its_own_beside_a_temperature_is_told_before_any_slate(data: S
             next(recommender(data).recommend(queries, sampling=sampling))
 
 
-@pytest.mark.parametrize("query", [Query(candidates=("1",)), Query(greediness=0.5)])
+@pytest.mark.parametrize("query", [Query(candidates=("1",)), Query(greediness=0.5), Query(reward_weight=2.0)])
 def test_what_plays_no_part_in_a_score_is_refused(data: SlateData, query: Query) -> None:
     with pytest.raises(UserError, match="have no effect on a score"):
         recommender(data, "gfn").score(query, [ids(data, *range(1, data.slate_size + 1))])
@@ -191,11 +216,16 @@ def test_what_plays_no_part_in_a_score_is_refused(data: SlateData, query: Query)
 
 @pytest.mark.parametrize(
     "sampling",
-    [Sampling(torch.ones(2)), Sampling(greedy=torch.tensor([True, False])), Sampling(greediness=torch.zeros(2))],
+    [
+        Sampling(torch.ones(2)),
+        Sampling(greedy=torch.tensor([True, False])),
+        Sampling(greediness=torch.zeros(2)),
+        Sampling(reward_weight=torch.zeros(2)),
+    ],
 )
 def test_a_sampling_is_the_same_for_all_queries(data: SlateData, sampling: Sampling) -> None:
     for query in (Query(), Query(greediness=0.5)):
-        with pytest.raises(UserError, match="give one value for all queries; a query may have a greediness of its own"):
+        with pytest.raises(UserError, match="give one value for all queries; a query may have a greediness and a"):
             next(recommender(data).recommend([query] * 2, sampling=sampling))
 
 

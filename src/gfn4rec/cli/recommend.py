@@ -48,6 +48,13 @@ def recommend_command(
         float | None,
         typer.Option(help="From 0 (sample at temperature 1) to 1 (greedy); replaces --temperature and --greedy."),
     ] = None,
+    reward_weight: Annotated[
+        float,
+        typer.Option(
+            help="For policies with a prior: 0 recommends what users choose, 1 is the trained target, and more goes "
+            "closer to what they would like best."
+        ),
+    ] = 1.0,
     exclude_seen: Annotated[
         bool, typer.Option("--exclude-seen", help="Do not recommend items in the user's log or in --history.")
     ] = False,
@@ -87,7 +94,7 @@ def recommend_command(
         else _read_queries(users, shared)
     )
     chosen = choose_device(device, threads)
-    sampling = Sampling(greedy=greedy, temperature=temperature, greediness=greediness)
+    sampling = Sampling(temperature, greedy, greediness, reward_weight=reward_weight)
     with working(f"opening {directory}") as work:
         recommender = Recommender.open(directory, data, simulator, expected_reward, chosen, tell)
         answers = []
@@ -151,6 +158,7 @@ def _read_queries(path: Path, shared: tuple[str, ...] | None) -> list["Query"]:
 
 def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query":
     from gfn4rec.config import nearest
+    from gfn4rec.schema import MAX_REWARD_WEIGHT
     from gfn4rec.serving.recommender import Query
 
     if not line.lstrip().startswith("{"):
@@ -159,7 +167,7 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
         values: dict[str, object] = json.loads(line)
     except ValueError as error:
         raise UserError(f"{where}: not valid JSON ({error})") from None
-    keys = ["user", "history", "candidates", "greediness"]
+    keys = ["user", "history", "candidates", "greediness", "reward_weight"]
     for key in values:
         if key not in keys:
             raise UserError(f"{where}: unknown key {key!r}; {nearest(key, keys)}")
@@ -169,17 +177,18 @@ def _read_query(line: str, where: str, shared: tuple[str, ...] | None) -> "Query
             None if values.get("user") is None else str(values["user"]),
             None if history is None else tuple(_event(event) for event in _list(history)),
             shared if candidates is None else tuple(str(item) for item in _list(candidates)),
-            _greediness(values.get("greediness")),
+            _number(values.get("greediness"), 1.0),
+            _number(values.get("reward_weight"), MAX_REWARD_WEIGHT),
         )
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(
             f'{where}: write "history" as a list of ids or of {{"item": id, "behaviours": [...]}}, "candidates" as a '
-            'list of ids, "greediness" as a number from 0 to 1'
+            f'list of ids, "greediness" as a number from 0 to 1, "reward_weight" as one from 0 to {MAX_REWARD_WEIGHT:g}'
         ) from None
 
 
-def _greediness(value: Any) -> float | None:
-    if value is not None and (isinstance(value, bool) or not 0 <= float(value) <= 1):
+def _number(value: Any, most: float) -> float | None:
+    if value is not None and (isinstance(value, bool) or not 0 <= float(value) <= most):
         raise TypeError
     return None if value is None else float(value)
 

@@ -17,6 +17,7 @@ from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.training.opened_run import DataSource, OpenedRun, UsersSource
 
 _BATCH = 128
+_KNOBS = ("greediness", "reward_weight")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Query:
     """Items to choose from; by default all."""
     greediness: float | None = None
     """From 0 (diverse) to 1 (greedy), in place of the sampling of the other queries."""
+    reward_weight: float | None = None
+    """From 0 (what users choose) over 1 (the trained target) to more (what they would like best), in the same way."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,10 @@ class Recommender:
 
         Each call draws fresh slates; a seed makes them repeatable.
         """
-        if any(isinstance(value, Tensor) for value in (sampling.temperature, sampling.greedy, sampling.greediness)):
-            raise UserError("sampling: give one value for all queries; a query may have a greediness of its own")
+        shared = (sampling.temperature, sampling.greedy, sampling.greediness, sampling.reward_weight)
+        if any(isinstance(value, Tensor) for value in shared):
+            knobs = "a greediness and a reward weight of its own"
+            raise UserError(f"sampling: give one value for all queries; a query may have {knobs}")
         if (sampling.greedy or sampling.temperature != 1) and any(query.greediness is not None for query in queries):
             raise UserError("greediness of a query replaces greedy and temperature; leave these out")
         if num_slates < 1:
@@ -168,12 +173,19 @@ class Recommender:
             yield Answer(query, tuple(own), tuple(notes[number]))
 
     def _sampling(self, queries: Sequence[Query], sampling: Sampling, row_B: Tensor) -> Sampling:
-        """Return the sampling of all queries, with the greediness of those that have their own."""
-        if all(query.greediness is None for query in queries):
-            return sampling
-        default = 0.0 if sampling.greediness is None else sampling.greediness
-        own = [default if query.greediness is None else query.greediness for query in queries]
-        return replace(sampling, greediness=torch.tensor(own, device=self.data.device)[row_B])
+        """Return the sampling of all queries, with the knobs of those that have their own."""
+
+        def own_values(own: Sequence[float | None], shared: object) -> Tensor:
+            values = [shared if value is None else value for value in own]
+            return torch.tensor(values, dtype=torch.float32, device=self.data.device)[row_B]
+
+        greediness, reward_weight = ([getattr(query, key) for query in queries] for key in _KNOBS)
+        if any(value is not None for value in greediness):
+            default = 0.0 if sampling.greediness is None else sampling.greediness
+            sampling = replace(sampling, greediness=own_values(greediness, default))
+        if any(value is not None for value in reward_weight):
+            sampling = replace(sampling, reward_weight=own_values(reward_weight, sampling.reward_weight))
+        return sampling
 
     def score(
         self, query: Query, slates: Sequence[Sequence[str]], notify: Callable[[str], None] = lambda _: None
@@ -182,8 +194,10 @@ class Recommender:
 
         `notify` receives notes on what was ignored.
         """
-        if query.candidates is not None or query.greediness is not None:
-            raise UserError("candidates and greediness have no effect on a score; leave them out of the query")
+        if query.candidates is not None or any(getattr(query, key) is not None for key in _KNOBS):
+            raise UserError(
+                "candidates, greediness and reward weight have no effect on a score; leave them out of the query"
+            )
         notes: list[str] = []
         request = self._requests([query], [notes])
         for note in notes:
