@@ -36,7 +36,8 @@ OPINIONATED = [name for name in ALL if name != "random"]
 
 OWN_CANDIDATES = [sorted(range(1 + row % 30, 41 + row % 30 - row % 7)) + [0] * (row % 7) for row in range(40)]
 FEW_CANDIDATES = [[*range(1 + row, 8 + row - row % 4), *[0] * (row % 4)] for row in range(40)]
-CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), "own": OWN_CANDIDATES, "few": FEW_CANDIDATES}
+OWN_LISTS = {"own": OWN_CANDIDATES, "few": FEW_CANDIDATES}
+CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), **OWN_LISTS}
 
 
 def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy, requests: Request) -> None:
@@ -106,7 +107,7 @@ def test_slates_hold_different_candidates_and_their_own_log_probabilities(
     proposal = policy.recommend(requests, generator(), sampling, ids)
     assert proposal.slate_BK.shape == (40, 3)
     for row, slate in enumerate(proposal.slate_BK.tolist()):
-        allowed = range(1, 71) if ids is None else ids if candidates == "shared" else ids[row]
+        allowed = range(1, 71) if ids is None else ids if candidates == "shared" else OWN_LISTS[candidates][row]
         assert len(set(slate)) == 3
         assert set(slate) <= set(allowed) - {0}
     scored = policy.log_probs(requests, proposal.slate_BK, ids, proposal.latent_BZ)
