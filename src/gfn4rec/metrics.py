@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 
 Better: TypeAlias = Literal["higher", "lower", "none"]
-Group: TypeAlias = Literal["slates", "ranking", "oracle"]
-"""What a metric is computed from: shown slates with feedback, scores and rewards, or an oracle."""
+Group: TypeAlias = Literal["slates", "ranking", "oracle", "held_out"]
+"""What a metric is computed from: shown slates with feedback, scores and rewards, an oracle, or held-out slates."""
 Value = TypeVar("Value")
 
 
@@ -125,6 +125,61 @@ METRICS: Final[dict[str, Metric]] = {
             "none",
             "R-MRR as the authors' code computes it, which ignores the model's scores.",
             is_compared=False,
+        ),
+        Metric(
+            "recall",
+            "held_out",
+            "Recall@K",
+            4,
+            "higher",
+            "Share of the liked items of a test slate that the policy shows among all items new to the user.",
+        ),
+        Metric(
+            "ndcg",
+            "held_out",
+            "NDCG@K",
+            4,
+            "higher",
+            "Discounted number of liked items of a test slate that are shown, divided by that of the ideal order.",
+        ),
+        Metric(
+            "hit_rate",
+            "held_out",
+            "Hit rate@K",
+            4,
+            "higher",
+            "Share of test slates of which at least one liked item is shown.",
+        ),
+        Metric(
+            "mrr",
+            "held_out",
+            "MRR@K",
+            4,
+            "higher",
+            "Mean of 1 divided by the rank of the first liked item of the test slate, or 0 if none is shown.",
+        ),
+        Metric(
+            "distinct", "held_out", "Distinct", 0, "higher", "Number of distinct items shown to all users together."
+        ),
+        Metric("gini", "held_out", "Gini", 3, "lower", "Gini index of how often each item of the catalogue is shown."),
+        Metric("records", "held_out", "Records", 0, "none", "Median number of training records of the shown items."),
+        Metric(
+            "rare_share",
+            "held_out",
+            "Rare",
+            1,
+            "lower",
+            "Share of the shown items that have fewer than 5 training records.",
+            is_share=True,
+        ),
+        Metric(
+            "same_first_share",
+            "held_out",
+            "Same first",
+            1,
+            "lower",
+            "Largest share of users who get the same first item.",
+            is_share=True,
         ),
     )
 }

@@ -18,6 +18,10 @@ BAD: list[tuple[Callable[[Policy, Request], object], str]] = [
         "there are only 2 candidates; give more",
     ),
     (
+        lambda p, r: p.recommend(r, generator(), candidates=[[*range(1, 31), 7]] * 40),
+        "candidate 7 is given more than once",
+    ),
+    (
         lambda p, r: p.recommend(r, generator(), candidates=[1, 2, 2, 3]),
         "candidate 2 is given more than once; leave out the repetition",
     ),

@@ -7,11 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from gfn4rec.evaluation import oracle, ranking, slates
+from gfn4rec.evaluation import held_out, oracle, ranking, slates
 from gfn4rec.metrics import METRICS, Group, Metric, by_authors_rule, metrics_of
 from tests.conftest import REPOSITORY
 
-MODULES: dict[Group, ModuleType] = {"slates": slates, "ranking": ranking, "oracle": oracle}
+MODULES: dict[Group, ModuleType] = {"slates": slates, "ranking": ranking, "oracle": oracle, "held_out": held_out}
 
 
 def functions(module: ModuleType) -> list[str]:
@@ -29,7 +29,7 @@ def test_a_row_has_a_function_of_its_name(metric: Metric) -> None:
     assert METRICS[metric.key] is metric
 
 
-@pytest.mark.parametrize("group", ["slates", "ranking"])
+@pytest.mark.parametrize("group", ["slates", "ranking", "held_out"])
 def test_a_function_has_a_row_of_its_name(group: Group) -> None:
     assert sorted(functions(MODULES[group])) == sorted(metric.key for metric in metrics_of(group))
 

@@ -35,7 +35,9 @@ OPINIONATED = [name for name in ALL if name != "random"]
 
 
 OWN_CANDIDATES = [sorted(range(1 + row % 30, 41 + row % 30 - row % 7)) + [0] * (row % 7) for row in range(40)]
-CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), "own": OWN_CANDIDATES}
+FEW_CANDIDATES = [[*range(1 + row, 8 + row - row % 4), *[0] * (row % 4)] for row in range(40)]
+OWN_LISTS = {"own": OWN_CANDIDATES, "few": FEW_CANDIDATES}
+CANDIDATES = {"all": None, "shared": list(range(3, 60, 4)), **OWN_LISTS}
 
 
 def test_greediness_goes_from_the_learned_distribution_to_greedy(policy: Policy, requests: Request) -> None:
@@ -105,7 +107,7 @@ def test_slates_hold_different_candidates_and_their_own_log_probabilities(
     proposal = policy.recommend(requests, generator(), sampling, ids)
     assert proposal.slate_BK.shape == (40, 3)
     for row, slate in enumerate(proposal.slate_BK.tolist()):
-        allowed = range(1, 71) if ids is None else ids if candidates == "shared" else OWN_CANDIDATES[row]
+        allowed = range(1, 71) if ids is None else ids if candidates == "shared" else OWN_LISTS[candidates][row]
         assert len(set(slate)) == 3
         assert set(slate) <= set(allowed) - {0}
     scored = policy.log_probs(requests, proposal.slate_BK, ids, proposal.latent_BZ)
@@ -278,6 +280,29 @@ def test_padding_changes_no_probability(policy: Policy, requests: Request) -> No
     plain = policy.log_probs(requests, slate_BK, own)
     padded = policy.log_probs(requests, slate_BK, [[*row, 0, 0, 0] for row in own])
     torch.testing.assert_close(padded, plain, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(greedy=True), Sampling(epsilon=0.5)], ids=str)
+def test_long_lists_give_the_slates_of_short_ones(
+    policy: Policy, requests: Request, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long lists are the catalogue with closed columns; one uniform number means the same item either way."""
+    found = []
+    for share in (8, 0):
+        monkeypatch.setattr("gfn4rec.policies.candidates._CLOSING_SHARE", share)
+        proposal = policy.recommend(requests, generator(), sampling, OWN_CANDIDATES)
+        log_prob_BK = policy.log_probs(requests, proposal.slate_BK, OWN_CANDIDATES, proposal.latent_BZ)
+        found.append((proposal.slate_BK, log_prob_BK, proposal.sampling_log_prob_BK))
+    assert torch.equal(found[0][0], found[1][0])
+    for one, other in zip(found[0][1:], found[1][1:], strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_an_item_outside_a_long_list_is_refused(policy: Policy, requests: Request) -> None:
+    slate_BK = torch.tensor([row[:3] for row in OWN_CANDIDATES])
+    slate_BK[5, 1] = 70
+    with pytest.raises(UserError, match="item 70 of slate 5 is not among the candidates of its request"):
+        policy.log_probs(requests, slate_BK, OWN_CANDIDATES)
 
 
 @pytest.mark.parametrize("name", LEARNED)

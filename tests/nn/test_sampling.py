@@ -83,6 +83,22 @@ def test_padding_and_taken_columns_are_never_chosen(
         assert torch.isfinite(log_prob_B).all()
 
 
+@pytest.mark.parametrize("block_scores", [1, 2**20])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_closed_columns_are_never_chosen_and_open_ones_are(epsilon: float, block_scores: int) -> None:
+    """With equal scores, a grid of uniform numbers chooses the open columns equally often, in ascending order."""
+    open_columns, taken = [3, 255, 256, 700], [4, 699]
+    is_closed_BN = torch.ones(1, 701, dtype=torch.bool)
+    is_closed_BN[0, [*open_columns, *taken]] = False
+    uniform_B = (torch.arange(40, dtype=torch.float64) + 0.5) / 40
+    matrix = ItemMatrix(
+        torch.zeros(701, 1), torch.tensor([1]), block_scores=block_scores, is_closed_BN=is_closed_BN.expand(40, -1)
+    )
+    choice = choose(torch.ones(40, 1), matrix, torch.tensor([taken] * 40), uniform_B, Sampling(epsilon=epsilon))
+    assert choice.column_B.tolist() == [column for column in open_columns for _ in range(10)]
+    assert choice.sampling_log_prob_B.exp().tolist() == pytest.approx([0.25] * 40)
+
+
 def test_greedy_looks_at_all_blocks() -> None:
     score_N = torch.zeros(3 * GROUP_COLUMNS, 1)
     score_N[2 * GROUP_COLUMNS + 9] = 1.0

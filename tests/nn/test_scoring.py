@@ -18,6 +18,14 @@ def make_shelf(num_rows: int, own_lists: bool, block_scores: int, dtype: torch.d
     return ItemMatrix(vector_ND, torch.tensor([0, 2, 5]), row_BC, block_scores=block_scores)
 
 
+def make_closed(num_rows: int, block_scores: int) -> ItemMatrix:
+    """Every third column is closed to the first request, every fourth to the second, and so on; COLUMNS are open."""
+    matrix = make_shelf(num_rows, False, block_scores)
+    column_BN = torch.arange(num_rows).expand(B, -1)
+    is_closed_BN = (column_BN % torch.arange(3, 3 + B)[:, None] == 0).scatter(1, COLUMNS, False)
+    return ItemMatrix(matrix.vector_ND, matrix.num_padding_B, block_scores=block_scores, is_closed_BN=is_closed_BN)
+
+
 def make_queries(dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(B, K, D, generator=torch.Generator().manual_seed(1), dtype=dtype)
 
@@ -30,6 +38,7 @@ def plain_log_probs(query_BKD: Tensor, matrix: ItemMatrix, column_BK: Tensor, di
         num_padding = int(matrix.num_padding_B[b if len(matrix.num_padding_B) > 1 else 0])
         for k in range(K):
             closed = set(range(num_padding)) | (set(column_BK[b, :k].tolist()) if distinct else set())
+            closed |= set() if matrix.is_closed_BN is None else set(matrix.is_closed_BN[b].nonzero()[:, 0].tolist())
             open_columns = [c for c in range(len(vector_CD)) if c not in closed]
             score = vector_CD[open_columns] @ query_BKD[b, k]
             rows.append(score.log_softmax(dim=0)[open_columns.index(int(column_BK[b, k]))])
@@ -39,11 +48,11 @@ def plain_log_probs(query_BKD: Tensor, matrix: ItemMatrix, column_BK: Tensor, di
 COLUMNS = torch.tensor([[7, 300, 8, 255], [256, 6, 9, 10], [299, 5, 511, 20]])
 
 
-@pytest.mark.parametrize("own_lists", [False, True])
+@pytest.mark.parametrize("items", ["all", "lists", "closed"])
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("block_scores", [1, 2**30])
-def test_log_probs_and_gradients_equal_the_plain_softmax(own_lists: bool, distinct: bool, block_scores: int) -> None:
-    matrix = make_shelf(1100, own_lists, block_scores)
+def test_log_probs_and_gradients_equal_the_plain_softmax(items: str, distinct: bool, block_scores: int) -> None:
+    matrix = make_closed(1100, block_scores) if items == "closed" else make_shelf(1100, items == "lists", block_scores)
     query_BKD = make_queries().requires_grad_()
     matrix.vector_ND.requires_grad_()
     weight_BK = torch.rand(B, K, dtype=torch.float64)

@@ -1,4 +1,9 @@
-"""A policy's reward compared with the oracle's at the same coverage."""
+"""A policy's reward compared with the oracle's at the same coverage.
+
+The oracle's reward at a coverage is the most that any oracle attains with at least this coverage, linear between
+points. So it never rises with coverage, and a point is left out if another one has both more coverage and more reward:
+no policy is held to less because one oracle happens to be worse than another.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,8 +12,16 @@ from gfn4rec.evaluation.frontier import RANDOM, FrontierPoint
 
 
 def frontier_line(points: Sequence[FrontierPoint]) -> list[tuple[float, float]]:
-    """Return coverage and reward of the oracle's points, by coverage; random slates are no part of it."""
-    return sorted((point.coverage, point.reward) for point in points if point.sampler != RANDOM)
+    """Return coverage and reward of the oracle's best points, by coverage; rewards fall from point to point.
+
+    Random slates are no part of it, and neither are points that another one exceeds or equals in both values.
+    """
+    line: list[tuple[float, float]] = []
+    values = {(point.coverage, point.reward) for point in points if point.sampler != RANDOM}
+    for coverage, reward in sorted(values, reverse=True):  # the most coverage first, and of equal ones the best
+        if not line or reward > line[-1][1]:
+            line.append((coverage, reward))
+    return line[::-1]
 
 
 def reward_at(points: Sequence[tuple[float, float]], coverage: float) -> float | None:
@@ -23,8 +36,8 @@ def reward_at(points: Sequence[tuple[float, float]], coverage: float) -> float |
 def oracle_reward(points: Sequence[FrontierPoint], coverage: float) -> float | None:
     """Return the oracle's reward at a coverage; None at a coverage that it does not reach."""
     line = frontier_line(points)
-    # With fewer items than the greedy oracle shows, no policy is held to more than its reward.
-    return line[0][1] if line and coverage < line[0][0] else reward_at(line, coverage)
+    # With fewer items than the best oracle shows, no policy is held to more than its reward.
+    return line[0][1] if line and coverage <= line[0][0] else reward_at(line, coverage)
 
 
 def oracle_share(points: Sequence[FrontierPoint], coverage: float, reward: float) -> float | None:

@@ -75,7 +75,7 @@ def _as_column(temperature: float | Tensor) -> float | Tensor:
 
 
 def top_columns(query_BD: Tensor, matrix: ItemMatrix, taken_BX: Tensor, count: int) -> Tensor:
-    """The columns of highest score, best first; if a list has fewer than `count`, padding or taken ones follow."""
+    """The columns of highest score, best first; if there are fewer than `count`, some that may not be chosen follow."""
     values, columns = [], []
     for start, score_B1c in score_blocks(query_BD[:, None], matrix, Taken.by_all(taken_BX)):
         best = score_B1c[:, 0].topk(min(count, score_B1c.shape[2]), dim=1)
@@ -130,6 +130,8 @@ def _group_scores(query_B1D: Tensor, matrix: ItemMatrix, taken_BX: Tensor, group
     is_closed_BG = (column_BG < matrix.num_padding_B[:, None]) | (column_BG >= matrix.num_columns)
     is_closed_BG |= (column_BG[:, :, None] == taken_BX[:, None, :]).any(dim=2)
     column_BG = column_BG.clamp_(max=matrix.num_columns - 1)
+    if matrix.is_closed_BN is not None:
+        is_closed_BG |= matrix.is_closed_BN.gather(1, column_BG)
     score_BG = matrix.score_at(query_B1D.expand(-1, GROUP_COLUMNS, -1), column_BG)
     return score_BG.masked_fill_(is_closed_BG, -torch.inf)
 
@@ -150,14 +152,20 @@ def invert_cumulative(weight_BG: Tensor, uniform_B: Tensor) -> tuple[Tensor, Ten
 
 
 def _uniform_column(matrix: ItemMatrix, taken_BX: Tensor, uniform_B: Tensor) -> Tensor:
-    """One of the columns that are neither padding nor taken, each as likely as any other."""
+    """One of the columns that are neither padding nor closed nor taken, each as likely as any other."""
     num_open_B = _num_open(matrix, taken_BX)
-    column_B = torch.minimum((uniform_B * num_open_B).long(), num_open_B - 1) + matrix.num_padding_B
+    place_B = torch.minimum((uniform_B * num_open_B).long(), num_open_B - 1)
+    if matrix.is_closed_BN is not None:
+        num_up_to_BN = (~matrix.is_closed_BN.scatter(1, taken_BX, True)).cumsum(dim=1)
+        return torch.searchsorted(num_up_to_BN, place_B[:, None] + 1)[:, 0]
+    column_B = place_B + matrix.num_padding_B
     for taken_B in taken_BX.sort(dim=1).values.unbind(dim=1):  # in ascending order, step over each
         column_B = column_B + (column_B >= taken_B)
     return column_B
 
 
 def _num_open(matrix: ItemMatrix, taken_BX: Tensor) -> Tensor:
-    """Return how many columns are neither padding nor taken, (1,) or (B,)."""
+    """Return how many columns are neither padding nor closed nor taken, (1,) or (B,)."""
+    if matrix.is_closed_BN is not None:
+        return (~matrix.is_closed_BN).sum(dim=1) - taken_BX.shape[1]
     return matrix.num_columns - matrix.num_padding_B - taken_BX.shape[1]

@@ -30,6 +30,7 @@ class ItemMatrix:
     row_BC: Tensor | None = None  # the row of `vector_ND` at each column; None: the whole catalogue
     dtype: torch.dtype | None = None  # precision of the products if not the vectors' own, which sums always have
     block_scores: int = BLOCK_SCORES
+    is_closed_BN: Tensor | None = None  # columns of the whole catalogue that a request may not choose, with padding
 
     @property
     def num_columns(self) -> int:
@@ -39,7 +40,10 @@ class ItemMatrix:
     def scores(
         self, query_BTD: Tensor, start: int, stop: int, buffer: Tensor, shift_BT: Tensor | None = None
     ) -> Tensor:
-        """Write the scores of some columns minus a shift into the buffer, (B, T, stop - start); padding has -inf."""
+        """Write the scores of some columns minus a shift into the buffer, (B, T, stop - start).
+
+        Padding and closed columns have -inf.
+        """
         num_requests, num_queries, _ = query_BTD.shape
         score_BTc = buffer[: num_requests * num_queries * (stop - start)].view(num_requests, num_queries, -1)
         if self.row_BC is None:
@@ -49,6 +53,8 @@ class ItemMatrix:
         else:
             shift = None if shift_BT is None else shift_BT[:, :, None]
             self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT, shift, score_BTc)
+        if self.is_closed_BN is not None:
+            return score_BTc.masked_fill_(self.is_closed_BN[:, None, start:stop], -torch.inf)
         most_padding = int(self.num_padding_B.max())
         if start < most_padding:
             column_c = torch.arange(start, min(stop, most_padding), device=query_BTD.device)

@@ -43,7 +43,7 @@ class InitialRanker(nn.Module):
         """Return the best candidates of each request; items of given slates are on the list whatever their score."""
         if slate_BK is None:
             slate_BK = torch.empty(len(state_BS), 0, dtype=torch.int64, device=state_BS.device)
-        most_open = candidates.item_BC.shape[1] - int(candidates.num_padding_B.min())
+        most_open = int(candidates.count().max())
         count = min(self.list_length, most_open) - slate_BK.shape[1]
         best_BC = top_columns(
             self.head.queries(state_BS), candidates.matrix(table_ND), candidates.columns(slate_BK), count
