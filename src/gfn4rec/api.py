@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -16,9 +16,19 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.identity import content_of
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
+from gfn4rec.evaluation.held_out_protocol import (
+    MOST_SLATES,
+    HeldOut,
+    HeldOutResults,
+    HeldOutRow,
+    measure_held_out,
+    measure_references,
+    weighted_name,
+)
 from gfn4rec.evaluation.oracle import oracle_share
 from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log
 from gfn4rec.evaluation.scores import evaluate_scores as measure_scores
+from gfn4rec.evaluation.verdict import Verdict, judge_rows
 from gfn4rec.policies import policy_class
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
@@ -27,6 +37,7 @@ from gfn4rec.schema import Sampling
 from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
+from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.training.config import OnlineConfig, RunSettings, log_settings
 from gfn4rec.training.config import resolve_settings as resolve_settings
@@ -41,6 +52,8 @@ from gfn4rec.training.run import LOG, Run, RunResults
 
 Oracles: TypeAlias = dict[str, list[FrontierPoint]]
 """The oracle's points by what they depend on: users, data set, seed."""
+References: TypeAlias = dict[str, dict[str, HeldOutRow]]
+"""Held-out metrics of references by what they depend on: data set, threshold of liked items, number of slates."""
 EvaluationReport: TypeAlias = Callable[[str, int, int], None]
 
 
@@ -226,15 +239,19 @@ def train_simulator(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics by how slates were drawn (`greedy`, `T=1`, ...), the oracle's points, and those of the test slates.
+    """Metrics in the simulator by how slates were drawn (`greedy`, `T=1`, ...), and on the test slates of the log.
 
     >>> Evaluation({"greedy": {"reward": 1.5}}, [], None).rows["greedy"]["reward"]
     1.5
     """
 
     rows: dict[str, dict[str, float]]
+    """Empty without a simulator, as is `oracle`."""
     oracle: list[FrontierPoint]
     test: dict[str, float] | None
+    """Ranking metrics of logged slates; None without test slates."""
+    held_out: HeldOutResults | None = None
+    """What the policy shows before the test slates, beside references; None without test slates."""
 
     def with_oracle(self) -> dict[str, dict[str, float | None]]:
         """Return the rows with the reward as a share of the oracle's at the same coverage."""
@@ -242,6 +259,10 @@ class Evaluation:
             name: {**row, "oracle_share": oracle_share(self.oracle, row["coverage"], row["expected_reward"])}
             for name, row in self.rows.items()
         }
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """Return a verdict on each held-out row of the policy; none without test slates."""
+        return {} if self.held_out is None else judge_rows(self.held_out)
 
 
 def evaluate(
@@ -256,34 +277,81 @@ def evaluate(
     report: EvaluationReport = lambda *_: None,
     notify: Notify = lambda _: None,
     oracles: Oracles | None = None,
+    reward_weights: Sequence[float] = (1.0,),
+    liked: float | None = None,
+    num_slates: int = MOST_SLATES,
+    references: References | None = None,
 ) -> Evaluation:
-    """Evaluate the policy of a run, greedy and at each temperature, beside the oracle.
+    """Evaluate the policy of a run on test slates and in the simulator, greedy and at each temperature.
 
-    `notify` receives notes on damaged checkpoints, an unfinished run or a changed data set. `oracles` holds those
-    measured before, and gets new ones.
+    Without a simulator, only the test slates are evaluated, at most `num_slates` by held-out metrics. `liked` is the
+    smallest reward of a liked item there. `notify` receives notes on damaged checkpoints, an unfinished run or a
+    changed data set. `oracles` and `references` hold those measured before, and get new ones.
 
     >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
-    >>> list(evaluation.rows)
-    ['greedy', 'T=1', 'T=0.5']
-    >>> 0 < evaluation.rows["T=0.5"]["coverage"] <= 60
-    True
+    >>> list(evaluation.rows), list(evaluation.held_out.references)
+    (['greedy', 'T=1', 'T=0.5'], ['popularity', 'random'])
     """
-    samplings = {"greedy": Sampling(greedy=True), **{f"T={value:g}": Sampling(value) for value in temperatures}}
     opened = run if isinstance(run, OpenedRun) else OpenedRun.open(run, data, simulator, device, notify=notify)
-    environment = opened.users.evaluation_environment(opened.settings.mode, seed)
-    policy, oracle = opened.policy, list[FrontierPoint]()
-    if oracle_batches:
-        oracles, key = {} if oracles is None else oracles, _oracle_key(opened, seed)
-        if key not in oracles:
-            oracles[key] = measure_frontier(environment, num_batches=oracle_batches, seed=seed, report=report)
-        oracle = oracles[key]
-    rows = {
-        name: evaluate_in_simulator(policy, environment, sampling, num_batches, seed, partial(report, name))
-        for name, sampling in samplings.items()
+    samplings = _samplings(temperatures, reward_weights, opened)
+    num_test, tests = len(opened.data.split("test")), HeldOut.of(opened.data, liked, num_slates)
+    rows, oracle = dict[str, dict[str, float]](), list[FrontierPoint]()
+    if opened.has_users or not num_test:  # without either, there is nothing to evaluate, and the simulator is missed
+        environment = opened.users.evaluation_environment(opened.settings.mode, seed)
+        oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, {} if oracles is None else oracles)
+        for name, sampling in samplings.items():
+            metrics = partial(report, name)
+            rows[name] = evaluate_in_simulator(opened.policy, environment, sampling, num_batches, seed, metrics)
+    test = evaluate_on_log(opened.policy, opened.data, batch_size=min(128, num_test)) if num_test else None
+    return Evaluation(rows, oracle, test, _measure_held_out(opened, tests, reward_weights, references, report))
+
+
+def _samplings(
+    temperatures: Sequence[float], reward_weights: Sequence[float], opened: OpenedRun
+) -> dict[str, Sampling]:
+    """Return the ways of drawing slates by name; a weight other than 1 has no meaning for a policy without a prior."""
+    other = [weight for weight in reward_weights if weight != 1]
+    if other and not policy_class(opened.settings.policy).has_prior:
+        problem = f"policy {opened.settings.policy} has no prior, so a reward weight of {other[0]:g} has no meaning"
+        raise UserError(f"{opened.run.directory}: {problem}; leave --reward-weight at 1")
+    ways = {"greedy": Sampling(greedy=True), **{f"T={value:g}": Sampling(value) for value in temperatures}}
+    return {
+        weighted_name(name, weight): replace(sampling, reward_weight=weight)
+        for weight in reward_weights
+        for name, sampling in ways.items()
     }
-    num_test = len(opened.data.split("test"))
-    test = evaluate_on_log(policy, opened.data, batch_size=min(128, num_test)) if num_test else None
-    return Evaluation(rows, oracle, test)
+
+
+def _measure_oracle(
+    opened: OpenedRun,
+    environment: UserEnvironment,
+    num_batches: int,
+    seed: int,
+    report: EvaluationReport,
+    oracles: Oracles,
+) -> list[FrontierPoint]:
+    """Return the oracle's points, measured unless they are known; none if they are not asked for."""
+    if not num_batches:
+        return []
+    key = _oracle_key(opened, seed)
+    if key not in oracles:
+        oracles[key] = measure_frontier(environment, num_batches=num_batches, seed=seed, report=report)
+    return oracles[key]
+
+
+def _measure_held_out(
+    opened: OpenedRun,
+    tests: HeldOut | None,
+    reward_weights: Sequence[float],
+    references: References | None,
+    report: EvaluationReport,
+) -> HeldOutResults | None:
+    if tests is None:
+        return None
+    known, key = {} if references is None else references, f"{content_of(opened.data.manifest)} {tests.key}"
+    if key not in known:
+        known[key] = measure_references(tests, report)
+    return measure_held_out(opened.policy, tests, known[key], reward_weights, report)
 
 
 def _oracle_key(opened: OpenedRun, seed: int) -> str:

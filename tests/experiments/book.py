@@ -36,6 +36,7 @@ class Book:
         self.by_seed: dict[Need, list[dict[str, float]]] = {}
         self.last_steps: dict[Need, dict[str, float]] = {}
         self.has_test = True
+        self.held_out: dict[Need, dict[str, dict[str, float]]] = {}
 
     def results(self, published: str = "ml-1m") -> Results:
         needs: list[Need] = [(mode, model) for mode in ("online", "offline") for model in MODELS]
@@ -69,6 +70,7 @@ class Book:
             last_steps=base | self.last_steps.get(need, {}),
             metrics={"greedy": base | self._greedy(need, seed), "T=1": base | self.sampled.get(need, {})},
             test={"r_ndcg": 0.3, "r_mrr": 0.03} | self.test.get(need, {}) if self.has_test else None,
+            held_out=self.held_out.get(need),
             curve=tuple(
                 CurvePoint(step=number, greedy=base | one, sampled=base | other)
                 for number, (one, other) in zip(self.steps.get(need, range(len(points))), points, strict=True)

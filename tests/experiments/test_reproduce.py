@@ -55,7 +55,8 @@ def report(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def test_every_table_is_there_in_three_formats(report: Path) -> None:
     names = {path.stem for path in (report / "tables").glob("*.md")}
     plain = {name for name, each in REPRODUCTIONS.items() if each.tables and each.is_of_paper}
-    assert names == plain | {"last-steps", "equal-coverage", "claim-measurements"}
+    own = {"last-steps", "equal-coverage", "claim-measurements", "online-held-out", "offline-held-out"}
+    assert names == plain | own
     assert len(plain) == 13
     assert {path.stem for path in (report / "tables").glob("*.tex")} == names
     text = (report / "tables" / "online.csv").read_text()
@@ -63,6 +64,11 @@ def test_every_table_is_there_in_three_formats(report: Path) -> None:
     result = _result(report, "prm", "online")
     (reward,) = [row["mean"] for row in rows if row["row"] == "PRM" and row["column"] == "reward"]
     assert float(reward) == pytest.approx(result.metrics["greedy"]["reward"], rel=1e-4)
+    assert result.held_out is not None
+    rows = list(csv.DictReader(io.StringIO((report / "tables" / "online-held-out.csv").read_text())))
+    for name, way in (("PRM", "greedy"), ("Popularity", "popularity"), ("Random", "random")):
+        (distinct,) = [row["mean"] for row in rows if row["row"] == name and row["column"] == "distinct"]
+        assert float(distinct) == result.held_out[way]["distinct"]
     assert ": 6 steps online, 1 seed." in (report / "tables" / "online.md").read_text()
 
 

@@ -164,6 +164,24 @@ def test_a_result_may_lack_metrics(result: JobResult, monkeypatch: pytest.Monkey
     assert lacks_metrics(result)
 
 
+def test_held_out_metrics_are_measured_but_not_for_their_own_sake(
+    result: JobResult, task: JobTask, tmp_path: Path
+) -> None:
+    """A result from before there were any stays as it is, to the byte; one that is measured now has them."""
+    assert result.held_out is not None
+    assert set(result.held_out) == {"greedy", "popularity", "random"}
+    assert result.held_out["popularity"]["distinct"] > 0
+    old = result.model_copy(update={"held_out": None})
+    assert not lacks_metrics(old)
+    assert "held_out" not in old.entry()
+    assert JobResult.model_validate(old.entry()).held_out is None
+    store = ResultStore(tmp_path / "runs", tmp_path / "summaries")
+    assert store.keep(task, old).held_out is None
+    assert store.keep(task, result).held_out == JobResult.model_validate(result.entry()).held_out
+    other = result.model_copy(update={"held_out": {"greedy": {"recall": 0.5}}})
+    assert store.keep(task, other).held_out == JobResult.model_validate(result.entry()).held_out
+
+
 def test_a_new_metric_measures_the_run_again(
     benchmark: Benchmark, tmp_path: Path, engine: HereEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

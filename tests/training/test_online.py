@@ -247,9 +247,9 @@ def test_learning_settings_are_used(users: Users, new_run: NewRun, monkeypatch: 
     proper, recommend = policy.loss, Policy.recommend
     monkeypatch.setattr(policy, "loss", lambda batch, *rest: sizes.append(len(batch.slate_BK)) or proper(batch, *rest))  # type: ignore[func-returns-value]
 
-    def watched(request: Any, generator: Any, sampling: Sampling) -> Any:
+    def watched(request: Any, generator: Any, sampling: Sampling, candidates: Any = None) -> Any:
         samplings.append(sampling)
-        return recommend(policy, request, generator, sampling)
+        return recommend(policy, request, generator, sampling, candidates)
 
     monkeypatch.setattr(policy, "recommend", watched)
     train_online(run, policy, users, Group())

@@ -27,9 +27,12 @@ class Witness:
         self.sampled: set[tuple[int, float]] = set()  # capacity, share of the newest
         recommend, add, sample = policy.recommend, ReplayBuffer.add, ReplayBuffer.sample
 
-        def recommended(request: Request, generator: torch.Generator, sampling: Sampling) -> Proposal:
-            proposal = recommend(request, generator, sampling)
-            self.asked.append((request, proposal.slate_BK, sampling))
+        def recommended(
+            request: Request, generator: torch.Generator, sampling: Sampling, candidates: Tensor | None = None
+        ) -> Proposal:
+            proposal = recommend(request, generator, sampling, candidates)
+            if candidates is None:  # else for test slates of the log, which have candidates
+                self.asked.append((request, proposal.slate_BK, sampling))
             return proposal
 
         def added(buffer: ReplayBuffer, request: Request, slate_BK: Tensor, response_BKR: Tensor) -> None:

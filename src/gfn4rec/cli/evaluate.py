@@ -1,14 +1,15 @@
 """`gfn4rec evaluate`: the metrics of runs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.metrics import Row, print_metrics, print_oracle, write_metrics
+from gfn4rec.cli.metrics import Row, print_held_out, print_metrics, print_oracle, write_metrics
 from gfn4rec.cli.output import JsonOption, check_plot, out, parse_numbers, print_json, tell, working
 from gfn4rec.errors import UserError
 from gfn4rec.metrics import by_authors_rule
@@ -16,7 +17,9 @@ from gfn4rec.metrics import by_authors_rule
 if TYPE_CHECKING:
     from gfn4rec.api import Evaluation, Oracles
     from gfn4rec.evaluation.frontier import FrontierPoint
+    from gfn4rec.evaluation.held_out_protocol import HeldOutResults, HeldOutRow
 
+Value = TypeVar("Value")
 _RULES = ("sorted", "unsorted")
 
 
@@ -36,6 +39,21 @@ def evaluate_command(
     oracle_batches: Annotated[
         int, typer.Option(min=0, help="Batches of users to measure the oracles with; 0 leaves them out.")
     ] = 20,
+    reward_weight: Annotated[
+        str,
+        typer.Option(
+            metavar="W,W,...",
+            help="Weights of the reward against the prior, for policies that have one; 0 is the prior alone.",
+        ),
+    ] = "1",
+    liked: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Smallest reward of an item that counts as liked in held-out metrics; "
+            "default: the smallest one in the training log that is at least the mean.",
+        ),
+    ] = None,
     ranking: Annotated[
         str,
         typer.Option(
@@ -51,21 +69,25 @@ def evaluate_command(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure reward, diversity and ranking quality of trained policies, beside those of oracles.
+    """Measure trained policies on the test slates of the log, and in the simulator beside oracles.
 
-    Slates are chosen greedily, and sampled at each temperature. Oracles choose slates by the simulator's true response
-    probabilities. Ranking metrics are also measured on the test slates of the log. docs/training.md explains the
+    Held-out metrics say whether a policy, free to show any item, finds what users liked next in the log; popularity and
+    random slates are measured beside it, and a verdict sums it up. In the simulator, slates are chosen greedily, and
+    sampled at each temperature. Without a simulator, only the test slates are evaluated. docs/training.md explains the
     metrics.
     """
     from gfn4rec import api
 
     temperatures = parse_numbers("--temperature", temperature)
+    weights = parse_numbers("--reward-weight", reward_weight, with_zero=True)
     check_plot(plot)
-    if ranking not in _RULES:
-        raise UserError(f"--ranking {ranking}: choose {' or '.join(_RULES)}")
+    _check_choices(ranking, liked)
+    if plot is not None and simulator is None:
+        _refuse_empty_plot(plot, directories)
     chosen = choose_device(device, threads)
     evaluations: dict[str, api.Evaluation] = {}
     oracles: api.Oracles = {}
+    references: api.References = {}
     with working(f"opening {directories[0]}") as work:
         for name, directory in _names(directories).items():
             evaluations[name] = api.evaluate(
@@ -80,30 +102,36 @@ def evaluate_command(
                 work.advance,
                 tell,
                 oracles,
+                weights,
+                liked,
+                references=references,
             )
     report = _report(evaluations, oracles, ranking == "unsorted")
     if plot is not None:
         report.plot(plot)
     if as_json:
-        print_json({"runs": {name: report.as_json(name, run.oracle) for name, run in evaluations.items()}})
+        print_json({"runs": {name: report.as_json(name, run) for name, run in evaluations.items()}})
     else:
         report.print()
 
 
 @dataclass(frozen=True)
 class _Report:
-    """Metrics by run and way of choosing slates, test metrics by run, and oracles by title."""
+    """Evaluations by run; with the rows and test metrics by the chosen rule, and oracles by title."""
 
+    evaluations: Mapping[str, "Evaluation"]
     rows: Mapping[str, Mapping[str, Row]]
     tests: Mapping[str, Mapping[str, float]]
     oracles: Mapping[str, "list[FrontierPoint]"]
 
-    def as_json(self, run: str, oracle: "list[FrontierPoint]") -> dict[str, object]:
+    def as_json(self, run: str, evaluation: "Evaluation") -> dict[str, object]:
         """Return all that was measured of a run."""
         return {
             "rows": self.rows[run],
             "test": self.tests.get(run),
-            "oracle": [point.as_dict() for point in oracle],
+            "oracle": [point.as_dict() for point in evaluation.oracle],
+            "held_out": None if evaluation.held_out is None else evaluation.held_out.model_dump(mode="json"),
+            "verdict": {name: verdict.as_dict() for name, verdict in evaluation.verdicts().items()},
         }
 
     def plot(self, path: Path) -> None:
@@ -113,16 +141,61 @@ class _Report:
         path.write_bytes(plot_policies(self.rows, self.oracles))
 
     def print(self) -> None:
-        """Print the tables."""
-        many = len(self.rows) > 1
-        ways = {(run, way): row for run, rows in self.rows.items() for way, row in rows.items()}
-        print_metrics({f"{run} {way}" if many else way: row for (run, way), row in ways.items()})
-        for title, oracle in self.oracles.items():
+        """Print the tables, then the verdicts."""
+        ways = self._named(self.rows)
+        if ways:
+            print_metrics(ways)
             out().print()
+        for title, oracle in self.oracles.items():
             print_oracle(title, oracle)
-        out().print()
+            out().print()
         for run, test in self.tests.items():
-            out().print(f"{f'{run}, ' if many else ''}test slates: {write_metrics(test)}")
+            out().print(f"{f'{run}, ' if self._is_many else ''}test slates: {write_metrics(test)}")
+        for results, runs in self._held_out():
+            out().print()
+            print_held_out(results, self._named(runs))
+        verdicts = self._named({run: evaluation.verdicts() for run, evaluation in self.evaluations.items()})
+        for name, verdict in verdicts.items():
+            out().print(f"\n{f'{name}: ' if len(verdicts) > 1 else ''}{verdict.summary}")
+
+    @property
+    def _is_many(self) -> bool:
+        return len(self.evaluations) > 1
+
+    def _named(self, runs: Mapping[str, Mapping[str, Value]]) -> dict[str, Value]:
+        """Return the rows of all runs by their names, which name the run if there are several."""
+        return {
+            f"{run} {way}" if self._is_many else way: row for run, rows in runs.items() for way, row in rows.items()
+        }
+
+    def _held_out(self) -> "list[tuple[HeldOutResults, dict[str, dict[str, HeldOutRow]]]]":
+        """Return held-out rows by run, with the results of the first one; runs of one data set share a table."""
+        groups: list[tuple[HeldOutResults, dict[str, dict[str, HeldOutRow]]]] = []
+        for run, evaluation in self.evaluations.items():
+            results = evaluation.held_out
+            if results is None:
+                continue
+            same = next((runs for first, runs in groups if first.references == results.references), None)
+            if same is None:
+                groups.append((results, {run: results.rows}))
+            else:
+                same[run] = results.rows
+        return groups
+
+
+def _check_choices(ranking: str, liked: float | None) -> None:
+    if ranking not in _RULES:
+        raise UserError(f"--ranking {ranking}: choose {' or '.join(_RULES)}")
+    if liked is not None and not math.isfinite(liked):
+        raise UserError(f"--liked {liked}: write a finite number, the smallest reward of a liked item")
+
+
+def _refuse_empty_plot(plot: Path, directories: list[Path]) -> None:
+    from gfn4rec.training.run import Run
+
+    if all(Run.open(directory).manifest.simulator_path is None for directory in directories):
+        problem = f"it shows rewards in a simulator, and {directories[0]} was trained without one"
+        raise UserError(f"--plot {plot}: {problem}; name one with --simulator")
 
 
 def _report(evaluations: Mapping[str, "Evaluation"], oracles: "Oracles", is_authors_rule: bool) -> _Report:
@@ -135,7 +208,7 @@ def _report(evaluations: Mapping[str, "Evaluation"], oracles: "Oracles", is_auth
         for run, evaluation in evaluations.items()
         if evaluation.test is not None
     }
-    return _Report(rows, tests, _titles(evaluations, list(oracles.values())))
+    return _Report(evaluations, rows, tests, _titles(evaluations, list(oracles.values())))
 
 
 def _names(directories: list[Path]) -> dict[str, Path]:

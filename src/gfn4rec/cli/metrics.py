@@ -8,6 +8,7 @@ from gfn4rec.metrics import METRICS, Metric, authors_keys, metrics_of
 
 if TYPE_CHECKING:
     from gfn4rec.evaluation.frontier import FrontierPoint
+    from gfn4rec.evaluation.held_out_protocol import HeldOutResults
 
 Row: TypeAlias = Mapping[str, float | None]
 """Metrics by key."""
@@ -41,6 +42,17 @@ def print_oracle(title: str, points: Sequence["FrontierPoint"]) -> None:
         texts = (metric.write(value) for metric, value in zip(metrics, values, strict=True))
         printed.add_row(point.label, temperature, *texts, f"{point.clipped_share:.2%}")
     out().print(printed)
+
+
+def print_held_out(results: "HeldOutResults", rows: Rows) -> None:
+    """Print held-out metrics of policies that were measured on the same test slates, and those of references."""
+    liked = f"{results.num_relevant:,} with a new item of a reward of at least {results.liked:g}"
+    left = f"; {results.num_left_out:,} left out, whose users have met nearly all items" if results.num_left_out else ""
+    out().print(f"held-out: {results.num_slates:,} test slates, {liked}{left}")
+    columns = [
+        (metric.key, metric.label.replace("@K", f"@{results.slate_size}"), metric) for metric in metrics_of("held_out")
+    ]
+    _print_columns("", {**rows, **results.references}, columns)
 
 
 def write_metrics(row: Mapping[str, float]) -> str:

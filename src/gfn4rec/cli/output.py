@@ -73,12 +73,12 @@ def check_folder(option: str, path: Path | None) -> None:
         raise UserError(f"{option} {path}: there is no folder {path.parent}; create it, or choose another place")
 
 
-def parse_numbers(option: str, text: str) -> list[float]:
-    """Parse numbers greater than 0, separated by commas."""
+def parse_numbers(option: str, text: str, with_zero: bool = False) -> list[float]:
+    """Parse numbers greater than 0, or of at least 0, separated by commas."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         raise UserError(f"{option} {text}: write numbers separated by commas") from None
-    if not all(0 < number < math.inf for number in numbers):
-        raise UserError(f"{option} {text}: write finite numbers greater than 0")
+    if not all(0 < number < math.inf or (with_zero and number == 0) for number in numbers):
+        raise UserError(f"{option} {text}: write finite numbers {'of at least 0' if with_zero else 'greater than 0'}")
     return numbers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
-from gfn4rec.cli.metrics import print_metrics
+from gfn4rec.cli.metrics import print_held_out, print_metrics
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, tell, working
 from gfn4rec.cli.policy import print_settings
 from gfn4rec.errors import UserError
@@ -194,6 +194,7 @@ def _log_report(work: Reporter, settings: "RunSettings") -> Callable[[int, Mappi
 
 
 def _print_end(directory: Path, results: "RunResults | None", as_json: bool) -> int:
+    from gfn4rec.evaluation.verdict import judge_rows
     from gfn4rec.training.run import Run
 
     if results is None:
@@ -201,10 +202,17 @@ def _print_end(directory: Path, results: "RunResults | None", as_json: bool) -> 
             typer.echo(f"gfn4rec: stopped; resume with: gfn4rec train resume {directory}", err=True)
             return INTERRUPTED
         return 0
+    verdicts = {} if results.held_out is None else judge_rows(results.held_out)
     if as_json:
-        print_json({"out": str(directory), **results.as_dict()})
+        judged = {"verdict": {name: verdict.as_dict() for name, verdict in verdicts.items()}} if verdicts else {}
+        print_json({"out": str(directory), **results.as_dict(), **judged})
         return 0
     rows = {name: getattr(results, name) for name in ("greedy", "sampled", "last_steps", "test")}
     print_metrics({name.replace("_", " "): row for name, row in rows.items() if row is not None})
+    if results.held_out is not None:
+        out().print()
+        print_held_out(results.held_out, results.held_out.rows)
+        for verdict in verdicts.values():
+            out().print(f"\n{verdict.summary}")
     out().print(f"\n{results.step:,} steps in {results.seconds:.0f} s; written to {directory}")
     return 0

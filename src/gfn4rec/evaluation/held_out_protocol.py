@@ -94,6 +94,11 @@ class HeldOut:
         kept_B = torch.cat(kept)
         return cls(data, liked, kept_B, torch.cat(relevant), count_N, len(slate_B) - len(kept_B))
 
+    @property
+    def key(self) -> str:
+        """What tells these slates from others of the same data set: the threshold, and how many they are."""
+        return f"liked {self.liked}, {len(self.slate_B)} slates"
+
     def count_relevant(self) -> Tensor:
         """Return the number of relevant items of each slate, (B,)."""
         return (self.relevant_BK > 0).sum(dim=1)

@@ -37,7 +37,8 @@ def judge(row: HeldOutRow, popularity: HeldOutRow, num_relevant: int) -> Verdict
     "Do not ship: recall is below popularity's (0.003 against 0.035); 84 % of users get the same first item."
     """
     is_recall_known = num_relevant >= MIN_RELEVANT
-    doubt = f"only {num_relevant} test slates have a liked item to find, and recall needs {MIN_RELEVANT} of them"
+    number = f"only {num_relevant}" if num_relevant else "no"
+    doubt = f"{number} test slates have a liked item to find, and recall needs {MIN_RELEVANT} of them"
     reasons = [*(_recall_warning(row, popularity) if is_recall_known else ()), *_slate_warnings(row)]
     notes = [] if is_recall_known else [doubt]
     if reasons:

@@ -1,5 +1,7 @@
-"""Evaluations of a policy in the simulator while it trains, and at the end."""
+"""Evaluations of a policy in the simulator while it trains, and at the end; and on the test slates at the end."""
 
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.evaluation.held_out_protocol import HeldOut, HeldOutResults, measure_held_out
 from gfn4rec.evaluation.protocol import evaluate_in_simulator
 from gfn4rec.policies.base import Policy
 from gfn4rec.schema import Sampling
@@ -27,3 +29,9 @@ class Evaluator:
             }
             self._last = key, metrics
         return self._last[1]
+
+
+def final_held_out(policy: Policy, data: SlateData) -> HeldOutResults | None:
+    """Return the held-out metrics of a trained policy; None without test slates."""
+    tests = HeldOut.of(data)
+    return None if tests is None else measure_held_out(policy, tests)

@@ -14,7 +14,7 @@ from gfn4rec.evaluation.protocol import evaluate_on_log
 from gfn4rec.policies.base import Policy
 from gfn4rec.seeding import torch_generator
 from gfn4rec.training.config import OfflineConfig
-from gfn4rec.training.evaluator import Evaluator
+from gfn4rec.training.evaluator import Evaluator, final_held_out
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
 from gfn4rec.training.learner import Learner
@@ -176,6 +176,7 @@ def _finish(run: Run, state: OfflineState, data: SlateData, users: Users | None,
         greedy=metrics.get("greedy"),
         sampled=metrics.get("sampled"),
         test=evaluate_on_log(policy, data, batch_size=min(128, len(test))) if len(test) else None,
+        held_out=final_held_out(policy, data),
         best_step=best.step,
         validation_loss=best.loss,
     )

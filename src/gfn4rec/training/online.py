@@ -12,7 +12,7 @@ from gfn4rec.evaluation.protocol import mean_metrics, slate_metrics
 from gfn4rec.policies.base import Policy
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.training.config import OnlineConfig
-from gfn4rec.training.evaluator import Evaluator
+from gfn4rec.training.evaluator import Evaluator, final_held_out
 from gfn4rec.training.group import Group
 from gfn4rec.training.interruption import asked_to_end
 from gfn4rec.training.online_learner import OnlineLearner
@@ -134,6 +134,7 @@ def _finish(run: Run, state: OnlineState, evaluator: Evaluator, config: OnlineCo
         greedy=metrics["greedy"],
         sampled=metrics["sampled"],
         last_steps=mean_metrics(list(state.recent)),
+        held_out=final_held_out(state.policy, state.environment.data),
     )
     run.finish(results)
     return results

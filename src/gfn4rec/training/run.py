@@ -27,6 +27,7 @@ from gfn4rec import __version__
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.identity import DataContent, DataIdentity
 from gfn4rec.errors import RunError, UserError
+from gfn4rec.evaluation.held_out_protocol import HeldOutResults
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, save_tensors, write_directory
 from gfn4rec.schema import SlateBatch
 from gfn4rec.storage import MANIFEST, raw_manifest, replace_directory, write_whole
@@ -124,6 +125,8 @@ class RunResults(StrictConfig):
     """Means over the last steps of online learning, as the paper reports them."""
     test: dict[str, float] | None = None
     """Ranking metrics of the logged test slates."""
+    held_out: HeldOutResults | None = None
+    """What the policy shows before the test slates, beside references; None in old runs and without test slates."""
     best_step: int | None = None
     """The step with the lowest validation loss, whose weights are kept."""
     validation_loss: float | None = None

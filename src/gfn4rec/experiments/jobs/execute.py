@@ -89,11 +89,21 @@ def _measure(job: Job, benchmark: Benchmark, directory: Path, device: str) -> Jo
         metrics=measured.rows,
         last_steps=results.last_steps,
         test=measured.test,
+        held_out=_held_out(measured),
         curve=_curve(run),
         examples=_examples(opened),
         versions=run.manifest.versions,
         git_hash=run.manifest.git_hash,
     )
+
+
+def _held_out(measured: api.Evaluation) -> dict[str, Metrics] | None:
+    """Return the held-out metrics that are known, of the policy and of references."""
+    results = measured.held_out
+    if results is None:
+        return None
+    rows = {**results.rows, **results.references}
+    return {name: {key: value for key, value in row.items() if value is not None} for name, row in rows.items()}
 
 
 def _curve(run: Run) -> tuple[CurvePoint, ...]:

@@ -48,6 +48,8 @@ class JobResult(StrictConfig):
     """Means over the last steps of online training, as the paper reports them."""
     test: Metrics | None = None
     """Ranking metrics of logged slates that the policy was not trained on."""
+    held_out: dict[str, Metrics] | None = None
+    """Held-out metrics: of greedy slates, and of references by name; None in older results."""
     curve: tuple[CurvePoint, ...] = ()
     examples: tuple[Example, ...] = ()
     versions: dict[str, str] = Field(default_factory=dict)
@@ -57,11 +59,12 @@ class JobResult(StrictConfig):
         """Return this result with the metrics that only a later measurement of the same run has."""
         metrics = {way: {**other.metrics.get(way, {}), **row} for way, row in self.metrics.items()}
         test = other.test if self.test is None else {**(other.test or {}), **self.test}
-        return self.model_copy(update={"metrics": metrics, "test": test})
+        held_out = other.held_out if self.held_out is None else self.held_out
+        return self.model_copy(update={"metrics": metrics, "test": test, "held_out": held_out})
 
     def entry(self) -> dict[str, object]:
         """Return what is stored: six digits of everything but settings."""
-        values = self.model_dump(mode="json")
+        values = self.model_dump(mode="json", exclude={"held_out"} if self.held_out is None else None)
         return {key: value if key == "job" else _rounded(value) for key, value in values.items()}
 
 

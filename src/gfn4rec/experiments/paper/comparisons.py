@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gfn4rec.evaluation.held_out_protocol import POPULARITY, RANDOM
 from gfn4rec.experiments.jobs.result import GREEDY
 from gfn4rec.experiments.paper.models import AUTHORS
 from gfn4rec.experiments.paper.protocol import Need
@@ -23,7 +24,7 @@ def column(metric: str) -> Column:
     row = METRICS[metric.removeprefix(TEST)]
     name, comma, rule = row.label.partition(",")
     label = f"{name} (test){comma}{rule}" if metric.startswith(TEST) else row.label
-    return Column(metric, label, row.decimals, row.better)
+    return Column(metric, label, row.decimals + 2 if row.is_share else row.decimals, row.better)
 
 
 def compared_metrics(*groups: Group) -> tuple[str, ...]:
@@ -50,6 +51,12 @@ def basic_metrics() -> tuple[str, ...]:
 
 PUBLISHED_AS = {(*authors_metrics([metric]), metric)[0]: metric for metric in IN_PAPER}
 """The paper's metrics, by the metrics they stand beside: by the authors' rule, where the rules differ."""
+
+
+_HELD_OUT_NOTE = (
+    "Before each test slate, the greedy slate of all items that the user has not met; relevant are the items that the "
+    "user liked in the test slate. No simulator plays a part."
+)
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,32 @@ def compare(results: Results, comparison: Comparison, metrics: Sequence[str], pu
         caption += f" {results.describe_published()}"
     columns = [column(metric) for metric in metrics if any(metric in {**row.values, **row.published} for row in rows)]
     return Table(comparison.name, comparison.title, caption, columns, rows)
+
+
+def held_out_table(results: Results, mode: Mode, models: Mapping[str, str], name: str, title: str) -> Table:
+    """Return the held-out metrics of models by label, and of references.
+
+    A column stays even if no run has its metric, as in results that are older than it.
+    """
+    rows = {label: RowSpec(model) for label, model in models.items()}
+    first = next(iter(models.values()))
+    rows |= {reference.capitalize(): RowSpec(first, reference) for reference in (POPULARITY, RANDOM)}
+    metrics = compared_metrics("held_out")
+    table = compare(results, Comparison(name, title, mode, rows), metrics, {})
+    caption = f"{_HELD_OUT_NOTE} {table.caption}"
+    return replace(table, caption=caption, columns=[column(metric) for metric in metrics])
+
+
+def online_held_out_table(results: Results) -> Table:
+    """Return the held-out metrics of the models of Table 2."""
+    models = {model: model for model in ONLINE_MODELS}
+    return held_out_table(results, "online", models, "online-held-out", "Online models on the log")
+
+
+def offline_held_out_table(results: Results) -> Table:
+    """Return the held-out metrics of the models of Table 3."""
+    models = {row.model: row.model for row in OFFLINE_ROWS.values()}
+    return held_out_table(results, "offline", models, "offline-held-out", "Offline models on the log")
 
 
 def data_table(results: Results) -> Table:

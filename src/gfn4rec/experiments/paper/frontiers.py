@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gfn4rec.evaluation.oracle import frontier_line, reward_at
 from gfn4rec.experiments.jobs.result import GREEDY, JobResult
-from gfn4rec.experiments.paper.comparisons import ONLINE_MODELS
+from gfn4rec.experiments.paper.comparisons import ONLINE_MODELS, held_out_table
 from gfn4rec.experiments.paper.figures import ORACLE_NOTE, CaptionedPicture, draw_frontier
 from gfn4rec.experiments.paper.models import ABLATIONS, ALTERNATIVES, FAIR, RATES
 from gfn4rec.experiments.paper.protocol import Need
@@ -57,6 +57,11 @@ def _row(label: str, runs: Sequence[JobResult], is_baseline: bool) -> Row:
 def fair_table(results: Results) -> Table:
     """Compare all models on the same terms."""
     return _at_equal_coverage(results, FAIR, "fair", "Reward at equal coverage, on the same terms")
+
+
+def fair_held_out_table(results: Results) -> Table:
+    """Return the held-out metrics of all models on the same terms."""
+    return held_out_table(results, "online", FAIR, "fair-held-out", "The same models on the log")
 
 
 def equal_coverage_table(results: Results) -> Table:

@@ -9,6 +9,7 @@ from gfn4rec.experiments.jobs.result import GREEDY, JobResult
 from gfn4rec.experiments.paper.protocol import Need, Protocol
 from gfn4rec.experiments.paper.published import NO_VALUES, Published
 from gfn4rec.experiments.report.statistics import mean
+from gfn4rec.metrics import METRICS
 from gfn4rec.training.config import MODES, Mode
 
 SAMPLED = "T=1"
@@ -28,7 +29,8 @@ class Results:
     def values(self, need: Need, metric: str, sampling: str = GREEDY) -> tuple[float, ...]:
         """Return a metric, one value per seed; empty unless all seeds have it, because seeds are paired.
 
-        Metrics starting with `test_` are computed on the log, those ending in `_unsorted` by the authors' rule.
+        Metrics starting with `test_` are computed on the log, those ending in `_unsorted` by the authors' rule. For
+        held-out metrics, `sampling` may also name a reference.
         """
         values = [value_of(run, metric, sampling) for run in self.runs[need]]
         measured = tuple(value for value in values if value is not None)
@@ -79,6 +81,8 @@ def value_of(run: JobResult, metric: str, sampling: str = GREEDY) -> float | Non
         return run.seconds / run.step
     if metric.startswith("test_"):
         return (run.test or {}).get(metric.removeprefix("test_"))
+    if metric in METRICS and METRICS[metric].group == "held_out":
+        return (run.held_out or {}).get(sampling, {}).get(metric)
     return run.metrics.get(sampling, {}).get(metric)
 
 
