@@ -70,14 +70,16 @@ class HeldOut:
     num_left_out: int
 
     @classmethod
-    def of(cls, data: SlateData, liked: float | None = None, num_slates: int = MOST_SLATES) -> "HeldOut | None":
-        """Return the test slates of a data set, at most `num_slates` of them; None if there are none.
+    def of(
+        cls, data: SlateData, liked: float | None = None, num_slates: int = MOST_SLATES, split: str = "test"
+    ) -> "HeldOut | None":
+        """Return the test slates of a data set, or those of another split, at most `num_slates`; None without any.
 
         By default, an item is liked if its reward is at least `default_liked` of the data set.
         """
         if liked is not None and not math.isfinite(liked):
             raise UserError(f"liked {liked}: write the smallest reward of a liked item, a finite number")
-        slate_B, rows = data.split("test"), data.training_rows()
+        slate_B, rows = data.split(split), data.training_rows()
         if not len(slate_B) or not len(rows):
             return None
         if len(slate_B) > num_slates:
@@ -132,6 +134,18 @@ def evaluate_held_out(
     report: Callable[[int, int], None] = lambda *_: None,
 ) -> HeldOutRow:
     """Return the held-out metrics of a policy."""
+    shown = recommend_before(policy, tests, sampling, generator, report)
+    return {metric.key: getattr(held_out, metric.key)(shown) for metric in metrics_of("held_out")}
+
+
+def recommend_before(
+    policy: Policy,
+    tests: HeldOut,
+    sampling: Sampling = Sampling(greedy=True),  # noqa: B008
+    generator: torch.Generator | None = None,
+    report: Callable[[int, int], None] = lambda *_: None,
+) -> ShownBeforeTest:
+    """Return what a policy recommends just before the test slates, and what of it was relevant."""
     slates, num_done = [tests.relevant_BK[:0]], 0
     for part_b in _batches(tests.slate_B, tests.data.num_items):
         is_seen_bN = seen_before(tests.data, part_b)
@@ -143,8 +157,7 @@ def evaluate_held_out(
         report(num_done, len(tests.slate_B))
     slate_BK = torch.cat(slates)
     is_hit_BK = (slate_BK[:, :, None] == tests.relevant_BK[:, None, :]).any(dim=2)
-    shown = ShownBeforeTest(slate_BK, is_hit_BK, tests.count_relevant(), tests.count_N)
-    return {metric.key: getattr(held_out, metric.key)(shown) for metric in metrics_of("held_out")}
+    return ShownBeforeTest(slate_BK, is_hit_BK, tests.count_relevant(), tests.count_N)
 
 
 def measure_references(tests: HeldOut, report: Report = lambda *_: None) -> dict[str, HeldOutRow]:

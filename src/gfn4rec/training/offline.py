@@ -21,6 +21,7 @@ from gfn4rec.training.learner import Learner
 from gfn4rec.training.opened_run import Users
 from gfn4rec.training.optimisation import has_stopped_improving, require_finite
 from gfn4rec.training.recording import MetricsLine
+from gfn4rec.training.reward_scale import choose_reward_scale
 from gfn4rec.training.run import POLICY, Checkpoint, Progress, Run, RunResults, Validation
 from gfn4rec.training.saving import part_name, save_state
 
@@ -49,6 +50,14 @@ class OfflineState:
     def has_converged(self) -> bool:
         """Return whether the lowest validation loss is too many evaluations ago."""
         return has_stopped_improving([validation.loss for validation in self.validations], self._patience, min)
+
+    def finish(self, data: SlateData) -> None:
+        """Choose for the best weights what is chosen on validation slates."""
+        current = _copy(self.policy)
+        self.policy.load_state_dict(self.best)
+        choose_reward_scale(self.policy, data)
+        self.best = _copy(self.policy)
+        self.policy.load_state_dict(current)
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Return the parts of a checkpoint."""
@@ -111,6 +120,8 @@ def train_offline(
                 if writer:
                     writer.write(state.step, {"validation_loss": state.validations[-1].loss})
             is_over = is_last or state.has_converged()
+            if is_over:
+                state.finish(data)
             if is_over or is_ending or state.step % config.checkpoint_every == 0:
                 save_state(run, state.step, state.tensors(), state.progress(), writer, group)
             if is_ending and not is_over:
