@@ -119,7 +119,7 @@ class PriorGFN(Policy):
     config: PriorGFNConfig
     has_prior: ClassVar = True
     training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "log_steps": 2000}
-    offline_defaults: ClassVar[Mapping[str, object]] = {"num_steps": 2000, "evaluate_every": 100, "patience": 5}
+    offline_defaults: ClassVar[Mapping[str, object]] = {"num_steps": 2000, "evaluate_every": 50, "patience": 4}
 
     def __init__(self, catalogue: Catalogue, config: PriorGFNConfig) -> None:
         super().__init__(catalogue, config)
