@@ -298,6 +298,14 @@ def test_long_lists_give_the_slates_of_short_ones(
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+def test_shorter_lists_of_others_change_no_probability(policy: Policy, requests: Request) -> None:
+    """The first list is the longest one of the batch."""
+    proposal = policy.recommend(requests, generator(), candidates=OWN_CANDIDATES)
+    latent_BZ = None if proposal.latent_BZ is None else proposal.latent_BZ[:1]
+    alone = policy.log_probs(requests[:1], proposal.slate_BK[:1], OWN_CANDIDATES[:1], latent_BZ)
+    torch.testing.assert_close(proposal.log_prob_BK[:1], alone, atol=1e-5, rtol=1e-5)
+
+
 def test_an_item_outside_a_long_list_is_refused(policy: Policy, requests: Request) -> None:
     slate_BK = torch.tensor([row[:3] for row in OWN_CANDIDATES])
     slate_BK[5, 1] = 70

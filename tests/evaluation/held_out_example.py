@@ -19,6 +19,7 @@ LOG = {
     3: "b1 c0 d0 a0",  # nothing is liked
 }
 NEARLY_ALL = {4: "a1 b1 c1 d1 e1 a1"}  # of the five items, only e has not been met
+JUST_ENOUGH = {5: "a1 b1 c0 b1 d1 e0"}  # d and e have not been met
 
 
 def make_data(folder: Path, log: dict[int, str], test_slates: int = 1) -> SlateData:

@@ -21,7 +21,7 @@ from gfn4rec.metrics import metrics_of
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Sampling
-from tests.evaluation.held_out_example import LOG, NEARLY_ALL, WeighedPrior, make_data
+from tests.evaluation.held_out_example import JUST_ENOUGH, LOG, NEARLY_ALL, WeighedPrior, make_data
 
 
 def shown(slates: list[list[int]], relevant: list[list[int]], counts: list[int]) -> ShownBeforeTest:
@@ -121,6 +121,14 @@ def test_a_user_without_enough_new_items_is_left_out(tmp_path: Path) -> None:
     assert set(measure_held_out(build_policy("random", Catalogue.of(nobody.data)), nobody).rows["greedy"].values()) == {
         None
     }
+
+
+def test_a_user_with_just_enough_new_items_is_evaluated(tmp_path: Path) -> None:
+    tests = held_out_of(make_data(tmp_path / "data", LOG | JUST_ENOUGH))
+    assert (len(tests.slate_B), tests.num_left_out) == (4, 0)
+    alone = held_out_of(make_data(tmp_path / "alone", JUST_ENOUGH))
+    row = evaluate_held_out(build_policy("popularity", Catalogue.of(alone.data)), alone)
+    assert (row["recall"], row["distinct"]) == (1, 2)  # whatever the policy, it shows d and e
 
 
 def test_an_item_of_an_earlier_test_slate_has_been_met(tmp_path: Path) -> None:
