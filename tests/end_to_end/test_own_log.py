@@ -88,3 +88,37 @@ def test_the_same_in_python(log: Path, tmp_path: Path, cli: Cli) -> None:
     opened = api.Recommender.open(run, data, simulator=users)
     (same,) = opened.recommend([api.Query(user="u3")], num_slates=2, seed=1)
     assert same == answer
+
+
+@pytest.fixture
+def tastes(tmp_path: Path) -> Path:
+    """Eighty people, of whom half watch films 0 to 29 and half 30 to 59, never twice; they like the even ones."""
+    draw, lines = random.Random(1), ["who,what,when,liked"]
+    for user in range(80):
+        films = [film + 30 * (user % 2) for film in draw.sample(range(30), 24)]
+        lines += [f"u{user},film{film},{60 * moment},{int(film % 2 == 0)}" for moment, film in enumerate(films)]
+    path = tmp_path / "tastes.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_default_policy_learns_from_a_log_alone_what_its_users_choose(
+    cli: Cli, tastes: Path, tmp_path: Path
+) -> None:
+    """The lines of the README; popularity cannot tell the two halves apart."""
+    data, run = tmp_path / "data", tmp_path / "run"
+    columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "like=liked"]
+    assert cli("data", "prepare", tastes, "--out", data, *columns, "--slate-size", 3, "--core", 5).code == 0
+    trained = cli(
+        "train", "offline", "--data", data, "--out", run, "--set", "learning_batch=64", "--set", "num_steps=100"
+    )
+    assert trained.code == 0, trained.err
+    held_out = json.loads(cli("evaluate", run, "--reward-weight", "1,20", "--json").out)["runs"]["run"]["held_out"]
+    rows, popularity = held_out["rows"], held_out["references"]["popularity"]
+    assert list(rows) == ["greedy", "greedy, w=20", "prior alone"]
+    assert rows["prior alone"]["recall"] > 2 * popularity["recall"]
+    assert rows["greedy"]["recall"] > 1.1 * rows["prior alone"]["recall"]  # half of what users choose, they do not like
+    assert "No warning" in cli("evaluate", run).out
+    request = ["recommend", run, "--user", "u0", "--exclude-seen", "--greedy", "--json"]
+    slate = json.loads(cli(*request).out)["slates"][0]["items"]
+    assert all(int(item.removeprefix("film")) < 30 for item in slate)
