@@ -1,5 +1,7 @@
 """Blocks of scores give what whole matrices give: values and gradients."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -214,3 +216,23 @@ def test_pointwise_log_probs_after_an_item_that_has_nearly_all_probability() -> 
     torch.testing.assert_close(
         log_prob_BK[0], torch.stack([torch.tensor(0.0), (e / (e + 2)).log(), torch.tensor(0.5).log()])
     )
+
+
+@pytest.mark.parametrize("own_lists", [False, True])
+@pytest.mark.parametrize("block_scores", [1, 2**30])
+def test_dimensions_that_are_not_learned_get_no_gradient_and_the_others_the_same(
+    own_lists: bool, block_scores: int
+) -> None:
+    matrix, query_BKD = make_shelf(1100, own_lists, block_scores), make_queries().requires_grad_()
+    matrix.vector_ND.requires_grad_()
+    values, gradients = [], []
+    for learned in (matrix, replace(matrix, num_learned=2)):
+        log_prob_BK = step_log_probs(query_BKD, learned, COLUMNS)
+        score_BK = learned.score_at(query_BKD, COLUMNS)  # its gradients are those of the whole vectors
+        values.append(log_prob_BK)
+        gradients.append(torch.autograd.grad((log_prob_BK - score_BK).sum(), [query_BKD, matrix.vector_ND]))
+    assert torch.equal(*values)
+    for whole, part in zip(*gradients, strict=True):
+        torch.testing.assert_close(part[..., -2:], whole[..., -2:], atol=1e-10, rtol=0)
+        assert not part[..., :-2].any()
+        assert whole[..., :-2].any()

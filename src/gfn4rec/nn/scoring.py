@@ -31,6 +31,7 @@ class ItemMatrix:
     dtype: torch.dtype | None = None  # precision of the products if not the vectors' own, which sums always have
     block_scores: int = BLOCK_SCORES
     is_closed_BN: Tensor | None = None  # columns of the whole catalogue that a request may not choose, with padding
+    num_learned: int | None = None  # so many last dimensions get gradients, the others zeros; None: all of them
 
     @property
     def num_columns(self) -> int:
@@ -244,11 +245,13 @@ class _LogSumExp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient_BT: Tensor) -> tuple[Tensor, Tensor, None, None]:
         query_BTD, vector_ND, log_sum_BT = ctx.saved_tensors
-        scaled_BTD = query_BTD * gradient_BT[:, :, None]
         matrix = cast(ItemMatrix, ctx.matrix)
+        num_fixed = 0 if matrix.num_learned is None else vector_ND.shape[1] - matrix.num_learned
+        learned_BTD, vector_ND = query_BTD[:, :, num_fixed:], vector_ND[:, num_fixed:]
+        scaled_BTD = learned_BTD * gradient_BT[:, :, None]
         # Contiguous, so that flattening them below makes views.
         query_gradient_BTD, vector_gradient_ND = (
-            torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (query_BTD, vector_ND)
+            torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (learned_BTD, vector_ND)
         )
         for start, prob_BTc in weight_blocks(query_BTD, matrix, ctx.taken, log_sum_BT):
             stop = start + prob_BTc.shape[2]
@@ -261,4 +264,9 @@ class _LogSumExp(torch.autograd.Function):
                 query_gradient_BTD += prob_BTc @ vector_ND[row_Bc]
                 own_BcD = prob_BTc.mT @ scaled_BTD
                 vector_gradient_ND.index_add_(0, row_Bc.flatten(), own_BcD.flatten(0, 1))
-        return query_gradient_BTD.mul_(gradient_BT[:, :, None]), vector_gradient_ND, None, None
+        query_gradient_BTD.mul_(gradient_BT[:, :, None])
+        if num_fixed:
+            query_gradient_BTD, vector_gradient_ND = (
+                F.pad(gradient, (num_fixed, 0)) for gradient in (query_gradient_BTD, vector_gradient_ND)
+            )
+        return query_gradient_BTD, vector_gradient_ND, None, None

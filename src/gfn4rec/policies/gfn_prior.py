@@ -212,7 +212,8 @@ class PriorGFN(Policy):
         steps = range(slate_BK.shape[1] + 1)
         prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
         query_BKD = guide.queries(self.scale.expand(len(slate_BK)), self.correction.queries(prefix_BTX[:, :-1]))
-        log_prob_BK = step_log_probs(query_BKD, candidates.matrix(guide.vectors(), dtype), column_BK)
+        matrix = replace(candidates.matrix(guide.vectors(), dtype), num_learned=self.config.correction_dim)
+        log_prob_BK = step_log_probs(query_BKD, matrix, column_BK)
         with torch.no_grad():
             prior_BK = pointwise_log_probs(guide.prior_query_BD, candidates.matrix(guide.prior_ND, dtype), column_BK)
             start_BT = self._uncorrected_flows(guide, candidates, slate_BK, prior_BK[:, 0])
