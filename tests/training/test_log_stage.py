@@ -51,6 +51,13 @@ def test_the_log_is_learned_as_the_online_run_learns() -> None:
     assert inner.policy_settings == settings.policy_settings
 
 
+def test_a_re_ranker_learns_from_the_log_with_its_own_settings() -> None:
+    inner = log_settings(small_settings("prm", changes={"log_steps": 6, "ranker.first_steps": 2}))
+    assert (inner.training.num_steps, inner.policy_settings.idle_steps) == (6, 2)
+    with pytest.raises(UserError, match=r"log_steps: .* not learn in 6 .*; lower ranker.first_steps, which is 8"):
+        log_settings(small_settings("prm", changes={"log_steps": 6, "ranker.first_steps": 8}))
+
+
 def test_a_run_that_starts_from_another_does_not_learn_from_the_log_again(data: SlateData, tmp_path: Path) -> None:
     train(tmp_path / "whole", data)
     train(tmp_path / "on top", data, start=tmp_path / "whole" / "log")
