@@ -153,6 +153,19 @@ def test_a_new_policy_starts_at_popularity_and_its_first_residuals_are_those_of_
     assert float(terms["step"]) == pytest.approx(float((batch.item_reward_BK - 1.5).square().mean()), rel=1e-4)
 
 
+@torch.no_grad()
+def test_flows_that_hold_rewards_start_balanced_and_only_the_leaf_has_the_error_of_the_regression() -> None:
+    policy, batch = new_policy("db"), shown(of_the_item)
+    for weight in policy.reward.head.parameters():
+        weight.zero_()
+    policy.reward.head.offset[-1].get_parameter("bias").fill_(1.5)
+    terms = policy.loss(batch, generator()).terms
+    assert float(terms["step"]) == pytest.approx(0.0, abs=1e-8)
+    assert float(terms["leaf"]) == pytest.approx(
+        float((batch.item_reward_BK - 1.5).sum(dim=1).square().mean()), rel=1e-4
+    )
+
+
 def test_the_reward_weight_moves_the_policy_from_the_prior_to_the_reward() -> None:
     policy, batch = train("fl-db", of_the_item), shown(of_the_item)
     request = batch.request[torch.tensor([0]).expand(4000)]

@@ -15,7 +15,7 @@ from gfn4rec.training.config import OnlineConfig, RunSettings, log_settings, res
 from gfn4rec.training.opened_run import OpenedRun
 from gfn4rec.training.run import Run
 from tests.simulator.conftest import FixedUsers
-from tests.training.conftest import small_settings
+from tests.training.conftest import new_policy, small_settings
 from tests.training.test_online import untimed
 
 SETTINGS = small_settings("gfn-prior", changes={"learning_rate": 3e-3})
@@ -44,11 +44,20 @@ def test_the_prior_stays_as_learned_from_the_log_and_the_rest_goes_on_learning(d
 
 
 def test_the_log_is_learned_as_the_online_run_learns() -> None:
-    settings = resolve_settings("online", "gfn-prior", changes={"log_steps": 7, "learning_batch": 33}, seed=5)
+    changes = {"log_steps": 7, "learning_batch": 33, "learning_rate": 4e-3, "clip_norm": 2.0}
+    settings = resolve_settings("online", "gfn-prior", changes=changes, seed=5)
     inner = log_settings(settings)
     assert (inner.mode, inner.policy, inner.seed) == ("offline", "gfn-prior", 5)
     assert (inner.training.num_steps, inner.training.learning_batch) == (7, 33)
+    assert (inner.training.learning_rate, inner.training.clip_norm) == (4e-3, 2.0)
     assert inner.policy_settings == settings.policy_settings
+
+
+def test_a_re_ranker_learns_from_the_log_with_its_own_settings() -> None:
+    inner = log_settings(small_settings("prm", changes={"log_steps": 6, "ranker.first_steps": 2}))
+    assert (inner.training.num_steps, inner.policy_settings.idle_steps) == (6, 2)
+    with pytest.raises(UserError, match=r"log_steps: .* not learn in 6 .*; lower ranker.first_steps, which is 8"):
+        log_settings(small_settings("prm", changes={"log_steps": 6, "ranker.first_steps": 8}))
 
 
 def test_a_run_that_starts_from_another_does_not_learn_from_the_log_again(data: SlateData, tmp_path: Path) -> None:
@@ -59,6 +68,15 @@ def test_a_run_that_starts_from_another_does_not_learn_from_the_log_again(data: 
     assert untimed(on_top.results) == untimed(whole.results)
     assert untimed(on_top.metrics()) == untimed(whole.metrics())
     assert Path(on_top.manifest.started_from or "") == (tmp_path / "whole" / "log").resolve()
+
+
+def test_a_policy_in_memory_keeps_its_weights_and_does_not_learn_from_the_log(data: SlateData, tmp_path: Path) -> None:
+    policy = new_policy(data, SETTINGS)
+    with torch.no_grad():
+        policy.get_parameter("prior.bias_N").fill_(0.25)
+    train(tmp_path / "run", data, policy=policy)
+    assert not (tmp_path / "run" / "log").exists()
+    assert (weights(tmp_path / "run", data)["prior.bias_N"] == 0.25).all()
 
 
 @pytest.mark.parametrize("stage", ["report_log", "report"])

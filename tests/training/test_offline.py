@@ -12,6 +12,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.policies import POLICIES
 from gfn4rec.policies.base import Loss
+from gfn4rec.policies.gfn_prior import PriorGFN
 from gfn4rec.schema import SlateBatch
 from gfn4rec.training import offline
 from gfn4rec.training.group import Group
@@ -63,6 +64,28 @@ def test_it_stops_when_it_has_converged_and_keeps_the_best(
     assert checkpoint is not None
     assert all(torch.equal(best[name], checkpoint.tensors["policy"][name]) for name in best)
     assert not all(torch.equal(best[name], checkpoint.tensors["current"][name]) for name in best)
+
+
+def test_the_scale_of_the_reward_is_chosen_for_the_weights_that_are_kept(
+    data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(small_settings("gfn-prior", "offline", {"num_steps": 4, "evaluate_every": 2}))
+    losses, judged = iter([1.0, 2.0]), list[dict[str, torch.Tensor]]()
+
+    def choose(policy: PriorGFN, _: SlateData) -> None:
+        judged.append({name: tensor.clone() for name, tensor in policy.state_dict().items() if name != "scale"})
+        policy.scale.fill_(5.0)
+
+    monkeypatch.setattr(offline, "_validation_loss", lambda *_: next(losses))
+    monkeypatch.setattr(offline, "choose_reward_scale", choose)
+    assert train(run, data).best_step == 2
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    kept, current = (checkpoint.tensors[name] for name in ("policy", "current"))
+    assert (float(kept["scale"]), float(current["scale"])) == (5.0, 1.0)
+    (weights,) = judged
+    assert all(torch.equal(kept[name], weights[name]) for name in weights)
+    assert not all(torch.equal(current[name], weights[name]) for name in weights)
 
 
 def test_going_on_after_an_interruption_changes_nothing(data: SlateData, new_run: NewRun) -> None:

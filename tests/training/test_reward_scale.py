@@ -1,5 +1,7 @@
 """The scale of the reward is the largest that costs no measurable recall on validation slates."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -53,6 +55,20 @@ def test_a_scale_that_is_given_stays(data: SlateData) -> None:
     choose_reward_scale(policy, data)
     assert isinstance(policy, PriorGFN)
     assert float(policy.scale) == 4.5
+
+
+@pytest.mark.parametrize("has_slates", [True, False])
+def test_without_a_slate_that_can_judge_the_scale_stays(
+    has_slates: bool, data: SlateData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, tests = new_policy(data, small_settings("gfn-prior", "offline")), HeldOut.of(data, split="val")
+    assert isinstance(policy, PriorGFN)
+    assert tests is not None
+    nothing = replace(tests, relevant_BK=torch.zeros_like(tests.relevant_BK)) if has_slates else None
+    monkeypatch.setattr(HeldOut, "of", lambda *_, **__: nothing)
+    policy.scale.fill_(2.0)
+    choose_reward_scale(policy, data)
+    assert float(policy.scale) == 2.0
 
 
 def test_a_recall_is_the_share_of_the_relevant_items_that_were_found(data: SlateData) -> None:

@@ -144,7 +144,7 @@ class PriorGFN(Policy):
     def plan(self, context: Context) -> Plan:
         """Return a plan over the prior's, the reward model's and the correction's vectors side by side."""
         guide, candidates = self._guide(context.request), context.candidates
-        scale_B = (self.scale * context.reward_weight).expand(len(guide.state_BS))
+        scale_B = (self.scale * context.reward_weight).to(self.scale.dtype).expand(len(guide.state_BS))
 
         def queries(slate_BK: Tensor, steps: range) -> Tensor:
             prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)

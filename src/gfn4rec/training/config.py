@@ -194,8 +194,10 @@ def log_settings(settings: RunSettings) -> RunSettings:
     assert isinstance(settings.training, OnlineConfig)
     shared = [*LearnerConfig.model_fields, "learning_batch"]
     changes = {key: getattr(settings.training, key) for key in shared} | {"num_steps": settings.training.log_steps}
-    offline = resolve_settings("offline", settings.policy, changes=changes, seed=settings.seed)
-    return offline.model_copy(update={"policy_settings": settings.policy_settings, "users": settings.users})
+    defaults = _with_defaults({key: {} for key in _TABLES}, "offline", settings.policy)["training"]
+    training = OfflineConfig.parse({**defaults, **changes}, "log_steps")
+    training.refuse_idle(settings.policy_settings.idle_steps, "log_steps")
+    return settings.model_copy(update={"mode": "offline", "training": training})
 
 
 def _read_settings(file: Path) -> dict[str, object]:
