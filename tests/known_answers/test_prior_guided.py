@@ -128,12 +128,12 @@ def test_the_flow_ends_at_the_prior_times_the_exponential_of_the_reward(objectiv
 
 @pytest.mark.parametrize("objective", ["fl-db-exact", "db"])
 def test_exact_objectives_end_there_under_item_influence_too(objective: str) -> None:
-    assert distance(train(objective, of_the_whole_slate, 400), of_the_whole_slate) < 0.02
+    assert distance(train(objective, of_the_whole_slate, 250), of_the_whole_slate) < 0.02
 
 
 def test_the_default_objective_is_biased_where_an_item_depends_on_later_ones() -> None:
     """It credits a step with the mean over the items that follow, and is off by as much as the docs say."""
-    assert distance(train("fl-db", of_the_whole_slate, 400), of_the_whole_slate) == pytest.approx(0.09, abs=0.01)
+    assert distance(train("fl-db", of_the_whole_slate, 250), of_the_whole_slate) == pytest.approx(0.09, abs=0.01)
 
 
 @torch.no_grad()
