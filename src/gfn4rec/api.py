@@ -92,7 +92,8 @@ def train(
         try:
             return _train(opened, group, _Reports(report, report_log, progress), policy)
         except UserError:
-            if group.is_first and not opened.run.has_checkpoints():  # a mistake leaves nothing behind
+            # A mistake leaves nothing behind but what was learned from the log, which another run can start from.
+            if group.is_first and not opened.run.has_checkpoints() and not (opened.run.directory / LOG).exists():
                 shutil.rmtree(opened.run.directory, ignore_errors=True)
             raise
 

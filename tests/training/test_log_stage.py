@@ -120,3 +120,24 @@ def test_a_setting_of_the_reward_scale_replaces_that_of_the_start(data: SlateDat
     scaled = small_settings("gfn-prior", changes={"reward_scale": 7.5})
     train(tmp_path / "scaled", data, scaled, start=tmp_path / "whole" / "log")
     assert float(weights(tmp_path / "scaled", data)["scale"]) == 7.5
+
+
+def test_a_start_with_other_sizes_is_one_line(data: SlateData, tmp_path: Path) -> None:
+    train(tmp_path / "whole", data)
+    wider = small_settings("gfn-prior", changes={"prior_encoder.dim": 16})
+    with pytest.raises(UserError, match=r"log: has networks of other sizes; give the sizes in its manifest.json with"):
+        train(tmp_path / "wider", data, wider, start=tmp_path / "whole" / "log")
+    assert not (tmp_path / "wider").exists()
+
+
+def test_a_mistake_after_the_stage_on_the_log_keeps_what_was_learned(
+    data: SlateData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object) -> None:
+        raise UserError("wrong")
+
+    monkeypatch.setattr(api, "train_online", mistaken)
+    with pytest.raises(UserError, match="wrong"):
+        train(tmp_path / "run", data)
+    monkeypatch.undo()
+    assert train(tmp_path / "again", data, start=tmp_path / "run" / "log") is not None

@@ -19,6 +19,7 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.simulator.checkpoint import WEIGHTS, SimulatorFiles
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
+from gfn4rec.storage import MANIFEST
 from gfn4rec.training.config import Mode, RunSettings, UsersConfig
 from gfn4rec.training.run import POLICY, Run, RunManifest, git_hash
 
@@ -218,7 +219,10 @@ class OpenedRun:
         """Return the policy as training begins: untrained, or with the weights of the run that it starts from."""
         policy, start = self.new_policy(), self.run.manifest.started_from
         if start is not None and not self.run.has_checkpoints():
-            load_weights(policy, OpenedRun.open(start, self.data).policy.state_dict(), Path(start))
+            weights = OpenedRun.open(start, self.data).policy.state_dict()
+            if any(weights[name].shape != weight.shape for name, weight in policy.state_dict().items()):
+                raise UserError(f"{start}: has networks of other sizes; give the sizes in its {MANIFEST} with --set")
+            policy.load_state_dict(weights)
         return policy
 
 
