@@ -232,13 +232,18 @@ def test_permuting_the_catalogue_permutes_the_answers(name: str) -> None:
     assert second.recommend(renamed, sampling=Sampling(greedy=True)).slate_BK.tolist() == new_id[greedy].tolist()
 
 
+def rounding(policy: Policy) -> float:
+    """Return the tolerance: scores of a policy with a prior are sums of three parts, and some reach 35 here."""
+    return 3e-5 if policy.has_prior else 1e-5
+
+
 def test_slates_do_not_depend_on_who_else_asks(policy: Policy, requests: Request) -> None:
     alone = requests[:1]
     together = policy.recommend(requests, sampling=Sampling(greedy=True))
     torch.testing.assert_close(
         policy.recommend(alone, sampling=Sampling(greedy=True)).log_prob_BK,
         together.log_prob_BK[:1],
-        atol=3e-5,
+        atol=rounding(policy),
         rtol=1e-5,
     )
     relevance = policy.relevance(requests, together.slate_BK)
@@ -295,7 +300,7 @@ def test_long_lists_give_the_slates_of_short_ones(
         found.append((proposal.slate_BK, log_prob_BK, proposal.sampling_log_prob_BK))
     assert torch.equal(found[0][0], found[1][0])
     for one, other in zip(found[0][1:], found[1][1:], strict=True):
-        torch.testing.assert_close(one, other, atol=3e-5, rtol=1e-5)
+        torch.testing.assert_close(one, other, atol=rounding(policy), rtol=1e-5)
 
 
 def test_shorter_lists_of_others_change_no_probability(policy: Policy, requests: Request) -> None:
@@ -303,7 +308,7 @@ def test_shorter_lists_of_others_change_no_probability(policy: Policy, requests:
     proposal = policy.recommend(requests, generator(), candidates=OWN_CANDIDATES)
     latent_BZ = None if proposal.latent_BZ is None else proposal.latent_BZ[:1]
     alone = policy.log_probs(requests[:1], proposal.slate_BK[:1], OWN_CANDIDATES[:1], latent_BZ)
-    torch.testing.assert_close(proposal.log_prob_BK[:1], alone, atol=3e-5, rtol=1e-5)
+    torch.testing.assert_close(proposal.log_prob_BK[:1], alone, atol=rounding(policy), rtol=1e-5)
 
 
 def test_an_item_outside_a_long_list_is_refused(policy: Policy, requests: Request) -> None:

@@ -126,7 +126,7 @@ def test_requests_have_temperatures_of_their_own(dtype: torch.dtype | None) -> N
 
 @pytest.mark.parametrize("size", [1.0, 100.0])  # scores a few apart, and hundreds apart
 def test_a_grid_of_uniform_numbers_gives_the_softmax(size: float) -> None:
-    num_columns, count = 600, 40_000
+    num_columns, count = 600, 200_000
     matrix = ItemMatrix(
         size * torch.randn(num_columns, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([1])
     )

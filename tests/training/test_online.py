@@ -215,7 +215,7 @@ train_online(run, new_policy(data, run.settings), users, report=lambda step, _: 
 
 
 def test_a_killed_run_goes_on_as_if_it_had_not_been(data_folder: Path, users: Users, new_run: NewRun) -> None:
-    """Six times `kill -9`, at moments drawn from a seed: between steps, in a step, while a checkpoint is written."""
+    """Ten times `kill -9`, at moments drawn from a seed: between steps, in a step, while a checkpoint is written."""
     settings = small_settings("gfn", changes={"num_steps": 60, "checkpoint_every": 3, "evaluate_every": 20})
     whole, killed = new_run(settings, "whole"), new_run(settings, "killed")
     threads = torch.get_num_threads()
@@ -224,11 +224,11 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(data_folder: Path, users: Us
     torch.set_num_threads(threads)
     draw = random.Random(0)
     command = [sys.executable, "-c", KILLED, str(killed.directory), str(data_folder)]
-    for number in range(7):
+    for number in range(11):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
         assert process.stdout is not None
-        if number < 6:
-            for _ in range(draw.randint(1, 12)):
+        if number < 10:
+            for _ in range(draw.randint(1, 8)):
                 process.stdout.readline()
             time.sleep(draw.random() * 0.02)  # a moment inside a step, not a wait for anything
             process.kill()

@@ -68,7 +68,7 @@ class RewardModel(nn.Module):
 
 @dataclass(frozen=True)
 class Guide:
-    """What is known of requests before the first item is chosen. All but the reward's scale is per request."""
+    """What is known before the first item is chosen: a query per request and a vector per item, of each part."""
 
     prior_query_BD: Tensor
     prior_ND: Tensor
