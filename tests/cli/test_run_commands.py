@@ -257,7 +257,9 @@ def test_an_oracle_is_shared_by_runs_of_one_log_with_the_same_weights(
 
 def test_options(cli: Cli) -> None:
     assert "newest_share" in cli("train", "options", "online").out
-    assert json.loads(cli("train", "options", "offline", "--json").out)["training"]["patience"] == 5
+    default = json.loads(cli("train", "options", "offline", "--json").out)["training"]
+    assert default == json.loads(cli("train", "options", "offline", "gfn-prior", "--json").out)["training"]
+    assert json.loads(cli("train", "options", "offline", "gfn", "--json").out)["training"]["patience"] == 5
     sizes = [
         json.loads(cli("train", "options", "online", policy, "--json").out)["training"]["learning_batch"]
         for policy in ("gfn", "gfn-energy")

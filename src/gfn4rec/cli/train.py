@@ -133,7 +133,7 @@ def resume_command(
 @app.command("options", epilog="Example: gfn4rec train options online")
 def options_command(
     mode: Annotated[str, typer.Argument(metavar="MODE", help="The loop: online or offline.")],
-    policy: Annotated[str, typer.Argument(metavar="POLICY", help="The policy whose defaults are shown.")] = "gfn",
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="The policy whose defaults are shown.")] = "gfn-prior",
     as_json: JsonOption = False,
 ) -> None:
     """List the settings of a training loop, with a policy's defaults."""
