@@ -6,10 +6,22 @@ import pytest
 import torch
 
 from gfn4rec.policies.gfn_prior import PriorGFN
-from tests.small_catalogue import SMALL_ENCODER, generator, make_batch, make_catalogue, make_policy, stirred
+from gfn4rec.schema import Request
+from tests.small_catalogue import (
+    HISTORY,
+    SMALL_ENCODER,
+    generator,
+    make_batch,
+    make_catalogue,
+    make_policy,
+    make_requests,
+    stirred,
+)
 
 
-@pytest.mark.parametrize(("term", "part"), [("reward", "reward"), ("prior", "prior"), ("step", "correction")])
+@pytest.mark.parametrize(
+    ("term", "part"), [("reward", "reward"), ("history", "reward"), ("prior", "prior"), ("step", "correction")]
+)
 def test_each_part_learns_by_its_own_term_of_the_loss_alone(term: str, part: str) -> None:
     policy = stirred("gfn-prior", make_catalogue())
     batch = dataclasses.replace(make_batch(policy.catalogue, 12), is_logged=True)
@@ -29,6 +41,36 @@ def test_the_prior_learns_from_the_log_and_the_correction_from_it_if_asked(
     assert ("prior" in terms) == is_logged
     assert ("step" in terms) == (correct_logged or not is_logged)
     assert batch.to("cpu").is_logged == is_logged
+
+
+@torch.no_grad()
+def test_the_reward_model_learns_each_event_of_a_logged_history_from_the_events_before_it() -> None:
+    catalogue = make_catalogue(weights=(1.0, 0.5))
+    policy = make_policy("gfn-prior", catalogue, unknown_user_share=0.0)
+    assert isinstance(policy, PriorGFN)
+    request = make_requests(catalogue, 12, length=2 * HISTORY)  # the encoder reads the latest half
+    errors = []
+    for row in range(12):
+        history, response = request.history_BH[row, HISTORY:], request.response_BHR[row, HISTORY:]
+        for event in range(HISTORY):
+            if history[event] == 0:
+                continue
+            before = Request(request.user_B[row : row + 1], history[None, :event], response[None, :event])
+            predicted = policy._guide(before).rewards(history[None, event : event + 1])
+            errors.append(float(predicted - response[event] @ torch.tensor([1.0, 0.5])) ** 2)
+    batch = dataclasses.replace(make_batch(catalogue, 12), request=request, is_logged=True)
+    terms = policy.train().loss(batch, generator()).terms
+    assert float(terms["history"]) == pytest.approx(sum(errors) / len(errors), rel=1e-4)
+    assert "history" not in policy.eval().loss(batch, generator()).terms  # held-out slates follow a known history
+    assert "history" not in policy.train().loss(dataclasses.replace(batch, is_logged=False), generator()).terms
+
+
+def test_a_log_without_histories_has_no_error_of_them() -> None:
+    policy = make_policy("gfn-prior", make_catalogue()).train()
+    batch = make_batch(policy.catalogue, 12)
+    nothing = Request(batch.request.user_B, torch.zeros_like(batch.request.history_BH), batch.request.response_BHR)
+    terms = policy.loss(dataclasses.replace(batch, request=nothing, is_logged=True), generator()).terms
+    assert float(terms["history"]) == 0.0
 
 
 def test_dropout_of_the_prior_is_off_where_it_only_guides() -> None:

@@ -51,6 +51,10 @@ def test_the_log_is_learned_as_the_online_run_learns() -> None:
     assert (inner.training.num_steps, inner.training.learning_batch) == (7, 33)
     assert (inner.training.learning_rate, inner.training.clip_norm) == (4e-3, 2.0)
     assert inner.policy_settings == settings.policy_settings
+    whole, offline = resolve_settings("online", "gfn-prior"), resolve_settings("offline", "gfn-prior")
+    assert whole.training.learning_batch > offline.training.learning_batch
+    assert isinstance(whole.training, OnlineConfig)
+    assert log_settings(whole).training == offline.training.model_copy(update={"num_steps": whole.training.log_steps})
 
 
 def test_a_re_ranker_learns_from_the_log_with_its_own_settings() -> None:
@@ -112,7 +116,7 @@ def test_the_default_policy_is_the_prior_guided_flow() -> None:
         assert resolve_settings(mode).policy == "gfn-prior"
     online = resolve_settings("online").training
     assert isinstance(online, OnlineConfig)
-    assert online.log_steps == resolve_settings("offline").training.num_steps == 2000
+    assert online.log_steps == resolve_settings("offline").training.num_steps == 5000
 
 
 def test_a_setting_of_the_reward_scale_replaces_that_of_the_start(data: SlateData, tmp_path: Path) -> None:

@@ -77,14 +77,18 @@ class RequestEncoder(nn.Module):
 
     def forward(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
         """Return the states of requests, (B, state_dim); only the latest L events of a history are read."""
-        length = self.config.history_length
-        request = Request(request.user_B, request.history_BH[:, -length:], request.response_BHR[:, -length:])
+        request = self.latest(request)
         token_BTD, is_key_BT = self._tokens(request, item_table_ND)
         *layers, last_layer = self.layers
         mask = _causal_mask(is_key_BT) if layers else None
         for layer in layers:
             token_BTD = layer(token_BTD, mask)
         return self._states(last_layer.last(token_BTD, is_key_BT), self.users(request.user_B))  # type: ignore[operator]
+
+    def latest(self, request: Request) -> Request:
+        """Return requests with the latest L events of their histories."""
+        length = self.config.history_length
+        return Request(request.user_B, request.history_BH[:, -length:], request.response_BHR[:, -length:])
 
     def prefixes(self, request: Request, item_table_ND: Tensor | None = None) -> Tensor:
         """Return the states before each event and after the last, (B, H + 1, state_dim); state t has read t columns."""

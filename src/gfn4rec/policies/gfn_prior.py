@@ -30,7 +30,13 @@ from gfn4rec.policies.pointwise import PointwiseHead
 from gfn4rec.schema import Request, SlateBatch
 
 
-class PriorEncoderConfig(PolicyEncoderConfig):
+class LightEncoderConfig(PolicyEncoderConfig):
+    """Sizes of a request encoder with one transformer layer, which learns faster than the paper's two."""
+
+    num_layers: int = Field(default=1, ge=1)
+
+
+class PriorEncoderConfig(LightEncoderConfig):
     """Sizes of the prior's request encoder, which is wider: it chooses among all items, the others compare a few."""
 
     dim: int = Field(default=64, ge=1)
@@ -41,6 +47,8 @@ class PriorGFNConfig(ObjectiveConfig):
     """Settings of the prior-guided GFN."""
 
     objective: str = "fl-db"
+    encoder: LightEncoderConfig = LightEncoderConfig()
+    """Sizes of the reward model's request encoder."""
     reward_scale: float | None = Field(default=None, gt=0)
     """s, the scale of the reward against the prior; by default it is chosen on the validation slates."""
     prior_encoder: PriorEncoderConfig = PriorEncoderConfig()
@@ -64,6 +72,19 @@ class RewardModel(nn.Module):
         super().__init__()
         self.backbone = Backbone(catalogue, config)
         self.head = PointwiseHead(config)
+
+    def read(self, request: Request, weight_R: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what the backbone's `encode` does, and the mean squared error of the rewards in the histories.
+
+        The reward of an event is predicted from the events before it.
+        """
+        request, table_ND = self.backbone.encoder.latest(request), self.backbone.item_table()
+        state_BTS = self.backbone.encoder.prefixes(request, table_ND)
+        is_event_BH = request.history_BH > 0
+        item_X, reward_X = request.history_BH[is_event_BH], request.response_BHR[is_event_BH] @ weight_R
+        predicted_X1 = self.head.scores(state_BTS[:, :-1][is_event_BH], table_ND, item_X[:, None])
+        error = (predicted_X1[:, 0] - reward_X).square().sum() / max(1, len(item_X))
+        return state_BTS[:, -1], table_ND, error
 
 
 @dataclass(frozen=True)
@@ -118,8 +139,14 @@ class PriorGFN(Policy):
     Config: ClassVar = PriorGFNConfig
     config: PriorGFNConfig
     has_prior: ClassVar = True
-    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "log_steps": 2000}
-    offline_defaults: ClassVar[Mapping[str, object]] = {"num_steps": 2000, "evaluate_every": 50, "patience": 4}
+    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "log_steps": 5000}
+    # Prior and reward model learn more from many small batches of the log than from few large ones.
+    offline_defaults: ClassVar[Mapping[str, object]] = {
+        "num_steps": 5000,
+        "learning_batch": 128,
+        "evaluate_every": 200,
+        "patience": 4,
+    }
 
     def __init__(self, catalogue: Catalogue, config: PriorGFNConfig) -> None:
         super().__init__(catalogue, config)
@@ -161,7 +188,11 @@ class PriorGFN(Policy):
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
         request = self.reward.backbone.hide_users(batch.request, generator)
         candidates, terms = self._candidates(None, request), dict[str, Tensor]()
-        guide = self._guide(request)
+        if batch.is_logged and self.training:  # the histories of held-out slates were learned from
+            state_BS, table_ND, terms["history"] = self.reward.read(request, self.catalogue.weight_R)
+        else:
+            state_BS, table_ND = self.reward.backbone.encode(request)
+        guide = self._guide(request, (state_BS, table_ND))
         terms["reward"] = (guide.rewards(batch.slate_BK) - batch.item_reward_BK).square().mean()
         if batch.is_logged:
             terms["prior"] = self.prior.loss(request, candidates, batch.slate_BK)
@@ -175,11 +206,14 @@ class PriorGFN(Policy):
         slates = self._slates(self._guide(request), self._candidates(None, request), slate_BK)
         return (slates.log_flow_BT[:, 0] + slates.log_pf_BK.sum(dim=1)) / (self.scale * slate_BK.shape[1])
 
-    def _guide(self, request: Request) -> Guide:
-        """Encode requests and items. Only the reward model's predictions and the correction have gradients."""
+    def _guide(self, request: Request, encoded: tuple[Tensor, Tensor] | None = None) -> Guide:
+        """Return the guide of requests; `encoded` is what the reward model's backbone makes of them, if it is known.
+
+        Only the reward model's predictions and the correction have gradients.
+        """
+        state_BS, table_ND = encoded or self.reward.backbone.encode(request)
         with evaluating(self.prior), torch.no_grad():
             prior_state_BS, prior_query_BD, prior_ND = self.prior.encode(request)
-        state_BS, table_ND = self.reward.backbone.encode(request)
         return Guide(
             prior_query_BD,
             prior_ND,

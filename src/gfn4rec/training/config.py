@@ -189,13 +189,17 @@ def resolve_settings(
 def log_settings(settings: RunSettings) -> RunSettings:
     """Return the settings of the offline run on the log that an online run begins with.
 
-    It learns as the online run does: same batch size, learning rate, schedule and clipping.
+    It has the online run's learning rate, schedule and clipping, and the batch size of offline training unless that of
+    the online run is smaller.
     """
-    assert isinstance(settings.training, OnlineConfig)
-    shared = [*LearnerConfig.model_fields, "learning_batch"]
-    changes = {key: getattr(settings.training, key) for key in shared} | {"num_steps": settings.training.log_steps}
-    defaults = _with_defaults({key: {} for key in _TABLES}, "offline", settings.policy)["training"]
-    training = OfflineConfig.parse({**defaults, **changes}, "log_steps")
+    online = settings.training
+    assert isinstance(online, OnlineConfig)
+    offline = resolve_settings("offline", settings.policy).training
+    changes = {key: getattr(online, key) for key in LearnerConfig.model_fields} | {
+        "num_steps": online.log_steps,
+        "learning_batch": min(online.learning_batch, offline.learning_batch),
+    }
+    training = OfflineConfig.parse({**offline.model_dump(), **changes}, "log_steps")
     training.refuse_idle(settings.policy_settings.idle_steps, "log_steps")
     return settings.model_copy(update={"mode": "offline", "training": training})
 
