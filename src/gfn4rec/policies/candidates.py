@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gfn4rec.errors import UserError
-from gfn4rec.nn.scoring import ItemMatrix
+from gfn4rec.nn.scoring import ItemMatrix, SharedScores
 
 _CLOSING_SHARE = 8  # lists of more than this fraction of the catalogue are the catalogue with closed columns
 
@@ -105,13 +105,18 @@ class Candidates:
             return column_BK.masked_fill(self.is_closed_BN.gather(1, column_BK), 0)
         return column_BK if self.is_catalogue else self.item_BC.expand(len(column_BK), -1).gather(1, column_BK)
 
-    def matrix(self, table_ND: Tensor, dtype: torch.dtype | None = None) -> ItemMatrix:
-        """Return the candidates' vectors, given the vectors of all items."""
+    def matrix(
+        self, table_ND: Tensor, dtype: torch.dtype | None = None, shared: SharedScores | None = None
+    ) -> ItemMatrix:
+        """Return the candidates' vectors, given the vectors of all items, also those of shared scores."""
         if self.is_catalogue:
-            return ItemMatrix(table_ND, self.num_padding_B, dtype=dtype, is_closed_BN=self.is_closed_BN)
+            return ItemMatrix(table_ND, self.num_padding_B, dtype=dtype, is_closed_BN=self.is_closed_BN, shared=shared)
         if len(self.item_BC) == 1:
-            return ItemMatrix(table_ND[self.item_BC[0]], self.num_padding_B, dtype=dtype)
-        return ItemMatrix(table_ND, self.num_padding_B, self.item_BC, dtype=dtype)
+            chosen_C = self.item_BC[0]
+            if shared is not None:
+                shared = SharedScores(shared.query_BD, shared.vector_ND[chosen_C])
+            return ItemMatrix(table_ND[chosen_C], self.num_padding_B, dtype=dtype, shared=shared)
+        return ItemMatrix(table_ND, self.num_padding_B, self.item_BC, dtype=dtype, shared=shared)
 
 
 def _refuse_repeated(item_BC: Tensor) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
-from gfn4rec.nn.scoring import pointwise_log_probs, step_log_probs
+from gfn4rec.nn.scoring import SharedScores, pointwise_log_probs, step_log_probs
 from gfn4rec.objectives import OBJECTIVES, PENALTIES
 from gfn4rec.objectives.flow import FlowBatch
 from gfn4rec.policies.averaging import AVERAGING
@@ -104,17 +104,10 @@ class Guide:
         product_BK = (F.embedding(item_BK, self.reward_ND) @ self.reward_query_BD[:, :, None])[:, :, 0]
         return product_BK + self.offset_B[:, None]
 
-    def vectors(self) -> Tensor:
-        """Return the item vectors of prior, reward model and correction, side by side."""
-        return torch.cat([self.prior_ND, self.reward_ND, self.correction_ND], dim=1)
-
-    def queries(self, scale_B: Tensor, correction_BTD: Tensor) -> Tensor:
-        """Return the queries of steps against `vectors`, given those of the correction."""
-        steps, scale_B11 = correction_BTD.shape[1], scale_B[:, None, None]
-        prior_BTD, reward_BTD = (
-            query_BD[:, None].expand(-1, steps, -1) for query_BD in (self.prior_query_BD, self.reward_query_BD)
-        )
-        return torch.cat([prior_BTD, scale_B11 * reward_BTD, scale_B11 * correction_BTD], dim=2)
+    def uncorrected(self, scale_B: Tensor) -> SharedScores:
+        """Return the scores of prior and reward model, which are the same at every step."""
+        query_BD = torch.cat([self.prior_query_BD, scale_B[:, None] * self.reward_query_BD], dim=1)
+        return SharedScores(query_BD, torch.cat([self.prior_ND, self.reward_ND], dim=1))
 
     def detached(self) -> "Guide":
         """Return the same without gradients, except those of the correction's item vectors."""
@@ -169,15 +162,16 @@ class PriorGFN(Policy):
 
     @override
     def plan(self, context: Context) -> Plan:
-        """Return a plan over the prior's, the reward model's and the correction's vectors side by side."""
+        """Return a plan whose queries are those of the correction, on top of the scores of prior and reward model."""
         guide, candidates = self._guide(context.request), context.candidates
         scale_B = (self.scale * context.reward_weight).to(self.scale.dtype).expand(len(guide.state_BS))
 
         def queries(slate_BK: Tensor, steps: range) -> Tensor:
             prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
-            return guide.queries(scale_B, self.correction.queries(prefix_BTX))
+            return scale_B[:, None, None] * self.correction.queries(prefix_BTX)
 
-        return Plan(candidates, candidates.matrix(guide.vectors(), self.reward.backbone.scoring_dtype), queries)
+        dtype = self.reward.backbone.scoring_dtype
+        return Plan(candidates, candidates.matrix(guide.correction_ND, dtype, guide.uncorrected(scale_B)), queries)
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
@@ -245,27 +239,27 @@ class PriorGFN(Policy):
         column_BK, dtype = candidates.columns(slate_BK), self.reward.backbone.scoring_dtype
         steps = range(slate_BK.shape[1] + 1)
         prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
-        query_BKD = guide.queries(self.scale.expand(len(slate_BK)), self.correction.queries(prefix_BTX[:, :-1]))
-        matrix = replace(candidates.matrix(guide.vectors(), dtype), num_learned=self.config.correction_dim)
-        log_prob_BK = step_log_probs(query_BKD, matrix, column_BK)
+        query_BKD = self.scale * self.correction.queries(prefix_BTX[:, :-1])
+        shared = guide.uncorrected(self.scale.expand(len(slate_BK)))
+        log_prob_BK = step_log_probs(query_BKD, candidates.matrix(guide.correction_ND, dtype, shared), column_BK)
         with torch.no_grad():
             prior_BK = pointwise_log_probs(guide.prior_query_BD, candidates.matrix(guide.prior_ND, dtype), column_BK)
-            start_BT = self._uncorrected_flows(guide, candidates, slate_BK, prior_BK[:, 0])
+            log_prob_B = pointwise_log_probs(shared.query_BD, candidates.matrix(shared.vector_ND, dtype), column_BK)[
+                :, 0
+            ]
+            start_BT = self._uncorrected_flows(guide.rewards(slate_BK), log_prob_B - prior_BK[:, 0])
         log_flow_BT = start_BT + self.scale * self.correction.flows(prefix_BTX)
         return GuidedSlates(log_flow_BT, log_prob_BK - prior_BK, guide.rewards(slate_BK))
 
-    def _uncorrected_flows(self, guide: Guide, candidates: Candidates, slate_BK: Tensor, prior_B: Tensor) -> Tensor:
-        """Return the log flows, (B, T), of prior and reward model alone; `prior_B` is log pi0 of the first items.
+    def _uncorrected_flows(self, reward_BK: Tensor, log_ratio_B: Tensor) -> Tensor:
+        """Return the log flows, (B, T), of prior and reward model alone.
 
-        A step to come multiplies a flow by the sum of pi0 exp(s r) over all items. Flows start here, so the residuals
-        of a new policy are those of the reward model, and feedback noise.
+        They are given by the predicted rewards, and by the first item's log-probability relative to the prior. A step
+        to come multiplies a flow by the sum of pi0 exp(s r) over all items. Flows start here, so the residuals of a new
+        policy are those of the reward model, and feedback noise.
         """
-        size, reward_BK, dtype = slate_BK.shape[1], guide.rewards(slate_BK), self.reward.backbone.scoring_dtype
-        query_BD = torch.cat([guide.prior_query_BD, self.scale * guide.reward_query_BD], dim=1)
-        matrix = candidates.matrix(torch.cat([guide.prior_ND, guide.reward_ND], dim=1), dtype)
-        log_prob_B = pointwise_log_probs(query_BD, matrix, candidates.columns(slate_BK))[:, 0]
-        step_B = self.scale * reward_BK[:, 0] - (log_prob_B - prior_B)
-        flow_BT = step_B[:, None] * torch.arange(size, -1, -1, device=slate_BK.device)
+        step_B, size = self.scale * reward_BK[:, 0] - log_ratio_B, reward_BK.shape[1]
+        flow_BT = step_B[:, None] * torch.arange(size, -1, -1, device=reward_BK.device)
         if OBJECTIVES[self.config.objective].gains == "none":  # flows hold the rewards of the items so far
             flow_BT[:, 1:] += self.scale * reward_BK.cumsum(dim=1)
         return flow_BT
