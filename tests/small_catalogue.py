@@ -38,9 +38,13 @@ def make_catalogue(
 def make_policy(name: str, catalogue: Catalogue, settings: Mapping[str, Any] | None = None, **more: Any) -> Policy:
     """A policy with a small encoder, where it has one."""
     config = policy_class(name).Config
-    small = {"encoder": SMALL_ENCODER, "hidden_dims": (16,)} if issubclass(config, BackboneConfig) else {}
+    small: dict[str, Any] = {}
+    if issubclass(config, BackboneConfig):
+        small |= {"encoder": SMALL_ENCODER, "hidden_dims": (16,)}
     if "prior_encoder" in config.model_fields:
         small |= {"prior_encoder": SMALL_ENCODER}
+    if name == "gfn-anchored":
+        small |= {"beta": 3.0}  # the default makes scores in the hundreds of predictions of any size
     return build_policy(name, catalogue, small | dict(settings or {}) | more)
 
 

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from gfn4rec.policies.base import Context
+from gfn4rec.policies.gfn_anchored import AnchoredGFN
 from gfn4rec.policies.gfn_prior import PriorGFN
+from gfn4rec.policies.guided import GuidedGFN
 from gfn4rec.schema import Request, Sampling, SlateBatch
 from tests.small_catalogue import HISTORY, SMALL_ENCODER, all_slates, generator, make_catalogue, make_policy
 
@@ -55,9 +57,19 @@ def new_policy(objective: str) -> PriorGFN:
 
 
 def train(objective: str, item_rewards: ItemRewards, num_steps: int = 150) -> PriorGFN:
-    """Train the reward model, then the correction, each to the bottom of its loss; the prior stays as it is."""
+    """Return a trained policy; its prior stays as it is."""
     policy, batch = new_policy(objective), shown(item_rewards)
     prior = {name: weight.clone() for name, weight in policy.prior.state_dict().items()}
+    learn(policy, batch, num_steps)
+    policy.zero_grad()
+    policy.loss(batch, generator()).loss.backward()  # the sum of both, without the prior
+    assert all(weight.grad is None for weight in policy.prior.parameters())
+    assert all(torch.equal(weight, prior[name]) for name, weight in policy.prior.state_dict().items())
+    return policy
+
+
+def learn(policy: GuidedGFN, batch: SlateBatch, num_steps: int) -> None:
+    """Train the reward model, then the correction, each to the bottom of its loss."""
 
     def reward_loss() -> Tensor:
         return (policy._guide(batch.request).rewards(batch.slate_BK) - batch.item_reward_BK).square().mean()
@@ -68,11 +80,6 @@ def train(objective: str, item_rewards: ItemRewards, num_steps: int = 150) -> Pr
 
     _minimise(reward_loss, policy.reward, num_steps)
     _minimise(flow_loss, policy.correction, num_steps)
-    policy.zero_grad()
-    policy.loss(batch, generator()).loss.backward()  # the sum of both, without the prior
-    assert all(weight.grad is None for weight in policy.prior.parameters())
-    assert all(torch.equal(weight, prior[name]) for name, weight in policy.prior.state_dict().items())
-    return policy
 
 
 def _minimise(loss: Callable[[], Tensor], module: torch.nn.Module, num_steps: int) -> None:
@@ -122,6 +129,23 @@ def test_the_flow_ends_at_the_prior_times_the_exponential_of_the_reward(objectiv
     policy = train(objective, of_the_item)
     assert distance(policy, of_the_item) < 0.02
     batch = shown(of_the_item)
+    score_B = policy.score(batch.request, batch.slate_BK)
+    assert float((score_B - batch.reward_B).abs().mean()) < 0.02
+
+
+@pytest.mark.parametrize(("objective", "item_rewards"), [("fl-db", of_the_item), ("fl-db-exact", of_the_whole_slate)])
+def test_without_a_prior_the_flow_ends_at_the_exponential_of_the_reward(
+    objective: str, item_rewards: ItemRewards
+) -> None:
+    settings = {"encoder": {**SMALL_ENCODER, "dim": 16}, "hidden_dims": (64,), "unknown_user_share": 0.0}
+    policy = make_policy("gfn-anchored", CATALOGUE, settings, objective=objective, beta=3 * SCALE)
+    assert isinstance(policy, AnchoredGFN)
+    batch = shown(item_rewards)
+    learn(policy, batch, 250)
+    prob_B = policy.log_probs(batch.request, batch.slate_BK).detach().sum(dim=1).exp()
+    for user in (1, 2):
+        target_S = (3 * SCALE * item_rewards(user).mean(dim=1)).softmax(dim=0)
+        assert float((prob_B[120 * (user - 1) : 120 * user] - target_S).abs().sum() / 2) < 0.02
     score_B = policy.score(batch.request, batch.slate_BK)
     assert float((score_B - batch.reward_B).abs().mean()) < 0.02
 

@@ -12,6 +12,7 @@ from gfn4rec.policies.boltzmann_cf import BoltzmannCF
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.cf import CF
 from gfn4rec.policies.gfn import GFN4Rec
+from gfn4rec.policies.gfn_anchored import AnchoredGFN
 from gfn4rec.policies.gfn_energy import EnergyGFN
 from gfn4rec.policies.gfn_prior import PriorGFN
 from gfn4rec.policies.gfn_rerank import GFNRerank
@@ -26,6 +27,7 @@ POLICIES: Final[Mapping[str, type[Policy]]] = {
     "gfn": GFN4Rec,
     "gfn-energy": EnergyGFN,
     "gfn-prior": PriorGFN,
+    "gfn-anchored": AnchoredGFN,
     "gfn-rerank": GFNRerank,
     "cf": CF,
     "boltzmann-cf": BoltzmannCF,

@@ -31,6 +31,7 @@ OWN: Final[Mapping[str, Grid]] = {
     # Not in the paper; in the spirit of its grids.
     "boltzmann-cf": {"learning_rate": LARGE_BATCH_RATES, "reward_temperature": (1.0, 0.3, 0.1, 0.03)},
     "gfn-energy": {"learning_rate": LARGE_BATCH_RATES, "beta": (30.0, 60.0, 90.0, 120.0)},
+    "gfn-anchored": {"learning_rate": LARGE_BATCH_RATES, "beta": (30.0, 60.0, 90.0, 120.0)},
     "gfn-prior": {"learning_rate": LARGE_BATCH_RATES},  # validation slates choose its reward scale
 }
 """Values of settings that not all policies have, or have other values of."""
