@@ -23,6 +23,7 @@ KNOWN = {
         "gfn": 10.761835,
         "gfn-energy": 168.694016,
         "gfn-prior": 2.108659,
+        "gfn-anchored": 2.229671,
         "gfn-rerank": 14.317949,
     }
 }
