@@ -103,7 +103,11 @@ def test_a_training_loop_reports_its_reward_and_loss(clock: FakeClock) -> None:
         report(2001, {"reward": 0.25})  # resumed there
         clock.now += 20
         report(2011, {"reward": 0.5, "loss": 1.23456, "terms": {}})
-    assert stream.getvalue() == "gfn4rec: training: 2,011 of 4,000, reward 0.500, loss 1.235, about 66 min left\n"
+        clock.now += 20
+        report(2021, {"loss": 1.0, "num_steps": 2021})
+    first, second = stream.getvalue().splitlines()
+    assert first == "gfn4rec: training: 2,011 of 4,000, reward 0.500, loss 1.235, about 66 min left"
+    assert second.startswith("gfn4rec: training: 2,021 of 2,021, loss 1.000")
 
 
 def test_only_the_first_of_several_processes_reports(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:

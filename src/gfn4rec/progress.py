@@ -72,11 +72,16 @@ class Reporter(ABC):
         self._update(text + time_left(self._pace.seconds_left(done, total)), done, total)
 
     def training(self, num_steps: int, title: str = "training") -> Callable[[int, Mapping[str, object]], None]:
-        """Return a callback for a training loop, which reports its step with the reward and the loss."""
+        """Return a callback for a training loop, which reports its step with the reward and the loss.
+
+        Metrics may have a smaller number of steps, `num_steps`, than the settings.
+        """
 
         def report(step: int, metrics: Mapping[str, object]) -> None:
             parts = [f"{name} {metrics[name]:.3f}" for name in ("reward", "loss") if name in metrics]
-            self.advance(title, step, num_steps, ", ".join(parts))
+            total = metrics.get("num_steps", num_steps)
+            assert isinstance(total, int)
+            self.advance(title, step, total, ", ".join(parts))
 
         return report
 

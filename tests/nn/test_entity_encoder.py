@@ -40,6 +40,21 @@ def test_by_hand() -> None:
             torch.testing.assert_close(encoder(torch.tensor([item]))[0], expected, atol=1e-5, rtol=1e-5)
 
 
+def test_short_id_embeddings_leave_the_encoding_to_the_features() -> None:
+    """Items 2 and 5 here have the same features; only their ids tell them apart."""
+    alike = FeatureTensors({"kind": torch.tensor([0, 1, 2, 3, 1, 2])}, {}, {}, {"kind": 4})
+    distances, drawn = [], []
+    for deviation in (0.1, 1e-4):
+        torch.manual_seed(0)
+        encoder = EntityEncoder(5, alike, embedding_dim=4, dim=6, id_deviation=deviation)
+        table_ND = encoder.table().detach()
+        distances.append(float((table_ND[2] - table_ND[5]).norm()))
+        drawn.append(encoder.id_embedding.weight.detach() / deviation)
+        assert float((table_ND[2] - table_ND[1]).norm()) > 0.5
+    assert distances[1] < 0.1 < 0.5 < distances[0]
+    torch.testing.assert_close(drawn[0], drawn[1])  # the same random numbers
+
+
 def test_many_values_are_looked_up_and_few_multiplied_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     few = new_encoder()
     monkeypatch.setattr(module, "_MOST_SHARES", 0)

@@ -9,7 +9,6 @@ from torch import Tensor
 from gfn4rec.nn.scoring import (
     GROUP_COLUMNS,
     ItemMatrix,
-    SharedScores,
     pointwise_log_probs,
     step_log_probs,
     weight_blocks,
@@ -225,50 +224,48 @@ def test_pointwise_log_probs_after_an_item_that_has_nearly_all_probability() -> 
     )
 
 
+def with_base(matrix: ItemMatrix, query_BKD: Tensor) -> ItemMatrix:
+    """The same scores for queries without their first two numbers, which are alike at all steps of a request."""
+    vector_BCD = matrix.vector_ND.expand(B, -1, -1) if matrix.row_BC is None else matrix.vector_ND[matrix.row_BC]
+    base_BC = (vector_BCD[:, :, :2] @ query_BKD[:, 0, :2, None])[:, :, 0].detach()
+    return replace(matrix, vector_ND=matrix.vector_ND[:, 2:], base_BC=base_BC)
+
+
 @pytest.mark.parametrize("items", ["all", "lists", "closed"])
 @pytest.mark.parametrize("block_scores", [1, 2**30])
-@pytest.mark.parametrize("is_learned", [True, False])
-def test_shared_scores_are_those_of_longer_queries_and_vectors(items: str, block_scores: int, is_learned: bool) -> None:
+def test_base_scores_are_added_to_the_products_of_all_queries(items: str, block_scores: int) -> None:
     matrix = make_closed(1100, block_scores) if items == "closed" else make_shelf(1100, items == "lists", block_scores)
-    vector_ND = matrix.vector_ND.requires_grad_()
-    query_BD, step_BKD = make_queries()[:, 0, :2].requires_grad_(), make_queries()[:, :, 2:].requires_grad_()
-    query_BKD = torch.cat([query_BD[:, None].expand(-1, K, -1), step_BKD], dim=2)
+    vector_ND, query_BKD = matrix.vector_ND.requires_grad_(), make_queries()
+    query_BKD[:, :, :2] = query_BKD[:, :1, :2]
+    query_BKD.requires_grad_()
     weight_BK = torch.rand(B, K, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    whole_BK = step_log_probs(query_BKD, matrix, COLUMNS)
-    whole = torch.autograd.grad((whole_BK * weight_BK).sum(), [step_BKD, vector_ND, query_BD])
-    parts = SharedScores(query_BD, vector_ND[:, :2])
-    if not is_learned:
-        parts = SharedScores(query_BD.detach(), vector_ND[:, :2].detach())
-    split = replace(matrix, vector_ND=vector_ND[:, 2:], shared=parts)
-    split_BK = step_log_probs(step_BKD, split, COLUMNS)
+    split = with_base(matrix, query_BKD)
+    whole_BK, split_BK = (
+        step_log_probs(query, part, COLUMNS) for query, part in ((query_BKD, matrix), (query_BKD[:, :, 2:], split))
+    )
     torch.testing.assert_close(split_BK, whole_BK, atol=1e-10, rtol=0)
     torch.testing.assert_close(
-        split.score_at(step_BKD, COLUMNS), matrix.score_at(query_BKD, COLUMNS), atol=1e-10, rtol=0
+        split.score_at(query_BKD[:, :, 2:], COLUMNS), matrix.score_at(query_BKD, COLUMNS), atol=1e-10, rtol=0
     )
-    gradients = torch.autograd.grad((split_BK * weight_BK).sum(), [step_BKD, vector_ND, query_BD], allow_unused=True)
-    torch.testing.assert_close(gradients[0], whole[0], atol=1e-10, rtol=0)
-    torch.testing.assert_close(gradients[1][:, 2:], whole[1][:, 2:], atol=1e-10, rtol=0)
-    if is_learned:
-        torch.testing.assert_close(gradients[1], whole[1], atol=1e-10, rtol=0)
-        torch.testing.assert_close(gradients[2], whole[2], atol=1e-10, rtol=0)
-    else:
-        assert not gradients[1][:, :2].any()
-        assert gradients[2] is None
+    whole, learned = (
+        torch.autograd.grad((log_prob_BK * weight_BK).sum(), [query_BKD, vector_ND])
+        for log_prob_BK in (whole_BK, split_BK)
+    )
+    for ours, plain in zip(learned, whole, strict=True):
+        torch.testing.assert_close(ours[..., 2:], plain[..., 2:], atol=1e-10, rtol=0)
+        assert not ours[..., :2].any()
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1e-4])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
-def test_shared_scores_have_the_temperature_and_precision_of_the_others(
-    temperature: float, dtype: torch.dtype | None
-) -> None:
+def test_base_scores_have_the_temperature_of_the_others(temperature: float, dtype: torch.dtype | None) -> None:
     matrix, query_BKD = replace(make_shelf(1100, False, 1), dtype=dtype), make_queries()
     query_BKD[:, :, :2] = query_BKD[:, :1, :2]
-    parts = SharedScores(query_BKD[:, 0, :2], matrix.vector_ND[:, :2])
-    split = replace(matrix, vector_ND=matrix.vector_ND[:, 2:], shared=parts)
+    split = with_base(matrix, query_BKD)
     shift_BK = matrix.score_at(query_BKD, COLUMNS)
     both = (
-        torch.cat([block.clone() for _, block in weight_blocks(query, shelf, None, shift_BK, temperature)], dim=2)
-        for query, shelf in ((query_BKD, matrix), (query_BKD[:, :, 2:], split))
+        torch.cat([block.clone() for _, block in weight_blocks(query, part, None, shift_BK, temperature)], dim=2)
+        for query, part in ((query_BKD, matrix), (query_BKD[:, :, 2:], split))
     )
     whole_BKN, split_BKN = (weight_BKN.log2() * temperature for weight_BKN in both)
     is_usual_BKN = whole_BKN.isfinite() & split_BKN.isfinite() & (whole_BKN != 0)

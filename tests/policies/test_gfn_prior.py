@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.gfn_prior import PriorGFN
 from gfn4rec.schema import Request
 from tests.small_catalogue import (
@@ -20,7 +21,7 @@ from tests.small_catalogue import (
 
 
 @pytest.mark.parametrize(
-    ("term", "part"), [("reward", "reward"), ("history", "reward"), ("prior", "prior"), ("step", "correction")]
+    ("term", "part"), [("response", "reward"), ("history", "reward"), ("prior", "prior"), ("step", "correction")]
 )
 def test_each_part_learns_by_its_own_term_of_the_loss_alone(term: str, part: str) -> None:
     policy = stirred("gfn-prior", make_catalogue())
@@ -44,28 +45,31 @@ def test_the_prior_learns_from_the_log_and_the_correction_from_it_if_asked(
 
 
 @torch.no_grad()
-def test_the_reward_model_learns_each_event_of_a_logged_history_from_the_events_before_it() -> None:
-    catalogue = make_catalogue(weights=(1.0, 0.5))
-    policy = make_policy("gfn-prior", catalogue, unknown_user_share=0.0)
+@pytest.mark.parametrize(("share", "num_read"), [(1.0, 12), (0.4, 5)])
+def test_the_reward_model_learns_each_event_of_a_logged_history_from_the_events_before_it(
+    share: float, num_read: int
+) -> None:
+    catalogue = make_catalogue()
+    policy = make_policy("gfn-prior", catalogue, unknown_user_share=0.0, history_share=share)
     assert isinstance(policy, PriorGFN)
     request = make_requests(catalogue, 12, length=2 * HISTORY)  # the encoder reads the latest half
-    errors = []
-    for row in range(12):
+    losses = []
+    for row in range(num_read):
         history, response = request.history_BH[row, HISTORY:], request.response_BHR[row, HISTORY:]
         for event in range(HISTORY):
             if history[event] == 0:
                 continue
             before = Request(request.user_B[row : row + 1], history[None, :event], response[None, :event])
-            predicted = policy._guide(before).rewards(history[None, event : event + 1])
-            errors.append(float(predicted - response[event] @ torch.tensor([1.0, 0.5])) ** 2)
+            prob_R = policy._guide(before).response_logits(history[None, event : event + 1])[0, 0].sigmoid()
+            losses.append(-float(torch.where(response[event] > 0, prob_R, 1 - prob_R).log().sum()))
     batch = dataclasses.replace(make_batch(catalogue, 12), request=request, is_logged=True)
     terms = policy.train().loss(batch, generator()).terms
-    assert float(terms["history"]) == pytest.approx(sum(errors) / len(errors), rel=1e-4)
+    assert float(terms["history"]) == pytest.approx(sum(losses) / len(losses), rel=1e-4)
     assert "history" not in policy.eval().loss(batch, generator()).terms  # held-out slates follow a known history
     assert "history" not in policy.train().loss(dataclasses.replace(batch, is_logged=False), generator()).terms
 
 
-def test_a_log_without_histories_has_no_error_of_them() -> None:
+def test_a_log_without_histories_has_no_loss_of_them() -> None:
     policy = make_policy("gfn-prior", make_catalogue()).train()
     batch = make_batch(policy.catalogue, 12)
     nothing = Request(batch.request.user_B, torch.zeros_like(batch.request.history_BH), batch.request.response_BHR)
@@ -88,10 +92,36 @@ def test_histories_are_as_long_as_the_longer_reader_needs() -> None:
 
 
 @torch.no_grad()
-def test_relevance_is_the_predicted_reward() -> None:
-    policy = stirred("gfn-prior", make_catalogue())
+def test_relevance_is_the_sum_of_the_predicted_responses_by_their_weights() -> None:
+    policy = stirred("gfn-prior", make_catalogue(weights=(1.0, -0.5)))
     assert isinstance(policy, PriorGFN)
     batch = make_batch(policy.catalogue, 12)
-    state_BS, table_ND = policy.reward.backbone.encode(batch.request)
-    expected_BK = policy.reward.head.scores(state_BS, table_ND, batch.slate_BK)
-    torch.testing.assert_close(policy.relevance(batch.request, batch.slate_BK), expected_BK)
+    terms = policy.eval().loss(batch, generator()).terms
+    prob_BKR = policy._guide(batch.request).response_logits(batch.slate_BK).sigmoid()
+    likelihood_BKR = torch.where(batch.response_BKR > 0, prob_BKR, 1 - prob_BKR)
+    assert float(terms["response"]) == pytest.approx(-float(likelihood_BKR.log().sum(dim=2).mean()), rel=1e-5)
+    relevance_BK = policy.relevance(batch.request, batch.slate_BK)
+    torch.testing.assert_close(relevance_BK, prob_BKR[:, :, 0] - 0.5 * prob_BKR[:, :, 1])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("lists", ["catalogue", "one", "short", "long"])
+def test_base_scores_are_those_of_the_candidates(lists: str) -> None:
+    """Prior and rewards of each candidate, however the candidates are given."""
+    catalogue = make_catalogue(num_items=200, weights=(1.0, -0.5))
+    policy = stirred("gfn-prior", catalogue)
+    assert isinstance(policy, PriorGFN)
+    request = make_requests(catalogue, 3)
+    candidates = {
+        "catalogue": Candidates.all_items(200, torch.device("cpu")),
+        "one": Candidates.of([9, 4, 30], 3, 200, 3),
+        "short": Candidates.of([[9, 4, 30], [1, 2, 3], [7, 200, 8]], 3, 200, 3),
+        "long": Candidates.of_lists(torch.arange(1, 151).expand(3, -1) + torch.tensor([[0], [20], [50]])),
+    }[lists]
+    guide = policy._guide(request)
+    prior_BC, reward_BC = guide.scores(candidates)
+    for row in range(3):
+        item_C = candidates.item_BC[row if len(candidates.item_BC) > 1 else 0]
+        expected_C = guide.prior_ND[item_C] @ guide.prior_query_BD[row]
+        torch.testing.assert_close(prior_BC[row], expected_C)
+        torch.testing.assert_close(reward_BC[row], guide.rewards(item_C.expand(3, -1))[row])

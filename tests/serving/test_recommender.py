@@ -184,11 +184,11 @@ def test_each_query_has_its_own_reward_weight_and_the_rest_that_of_all(data: Sla
     policy = build_policy("gfn-prior", Catalogue.of(data))
     assert isinstance(policy, PriorGFN)
     with torch.no_grad():
-        for weight in (*policy.prior.query[-1].parameters(), *policy.reward.head.query.parameters()):
+        for weight in (*policy.prior.query[-1].parameters(), *policy.reward.norm.parameters()):
             weight.zero_()
         table_ND = policy.reward.backbone.item_table()
         rare = int(policy.catalogue.count_N[1:].argmin()) + 1
-        policy.reward.head.query[-1].get_parameter("bias").copy_(table_ND[rare])
+        policy.reward.item_bias.weight.copy_(0.1 * table_ND[rare])
     queries = [Query(reward_weight=0.0), Query(), Query(reward_weight=50.0)]
 
     def firsts(weight: float) -> list[str]:

@@ -15,8 +15,9 @@ from gfn4rec.policies.base import Loss
 from gfn4rec.policies.gfn_prior import PriorGFN
 from gfn4rec.schema import SlateBatch
 from gfn4rec.training import offline
+from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
-from gfn4rec.training.offline import train_offline
+from gfn4rec.training.offline import OfflineState, train_offline
 from gfn4rec.training.opened_run import Users
 from gfn4rec.training.run import Run
 from tests.training.conftest import new_policy, small_settings
@@ -64,6 +65,25 @@ def test_it_stops_when_it_has_converged_and_keeps_the_best(
     assert checkpoint is not None
     assert all(torch.equal(best[name], checkpoint.tensors["policy"][name]) for name in best)
     assert not all(torch.equal(best[name], checkpoint.tensors["current"][name]) for name in best)
+
+
+def test_it_stops_after_the_largest_number_of_passes(data: SlateData, new_run: NewRun) -> None:
+    """The learning rate has reached its end by then, and reports know the smaller number of steps."""
+    per_pass, reported = len(data.split("train")) // 16, []
+    changes = {"num_steps": 500, "num_epochs": 2, "learning_batch": 16, "schedule": "cosine", "evaluate_every": 100}
+    run = new_run(small_settings("cf", "offline", changes))
+    results = train(run, data, report=lambda step, metrics: reported.append((step, metrics["num_steps"])))
+    assert results is not None
+    assert per_pass > 1
+    assert (results.step, results.best_step) == (2 * per_pass, 2 * per_pass)
+    assert reported == [(step, 2 * per_pass) for step in range(1, 2 * per_pass + 1)]
+    policy, settings = new_policy(data, run.settings), run.settings.training
+    assert isinstance(settings, OfflineConfig)
+    learner = OfflineState(policy, settings, settings.steps_on(len(data.split("train"))), 0, Group()).learner
+    learner.step = 2 * per_pass
+    assert learner.learning_rate() == pytest.approx(settings.learning_rate * settings.final_share)
+    assert settings.steps_on(10**9) == 500
+    assert settings.steps_on(3) == 2  # less than a batch counts as one
 
 
 def test_the_scale_of_the_reward_is_chosen_for_the_weights_that_are_kept(

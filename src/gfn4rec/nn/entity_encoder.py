@@ -12,9 +12,20 @@ _FEW_VALUES, _MOST_SHARES = 128, 2**24
 
 
 class EntityEncoder(nn.Module):
-    """Encodes users or items. Row 0 is the padding item, or the unknown user; its id embedding stays zero."""
+    """Encodes users or items. Row 0 is the padding item, or the unknown user; its id embedding stays zero.
 
-    def __init__(self, num_entities: int, features: FeatureTensors, embedding_dim: int, dim: int) -> None:
+    Id embeddings much shorter than the norm's epsilon (`id_deviation` well below 0.003) stay short when they are
+    normalised: until it is learned, an entity's own embedding hardly counts beside its features.
+    """
+
+    def __init__(
+        self,
+        num_entities: int,
+        features: FeatureTensors,
+        embedding_dim: int,
+        dim: int,
+        id_deviation: float = _INITIAL_DEVIATION,
+    ) -> None:
         super().__init__()
         self.num_entities = num_entities
         self.id_embedding = nn.Embedding(num_entities + 1, embedding_dim, padding_idx=0)
@@ -33,7 +44,8 @@ class EntityEncoder(nn.Module):
         self.norm = nn.LayerNorm(dim)
         for name, parameter in self.named_parameters():
             if name.startswith(("id_embedding", "categorical", "multi")):
-                nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
+                is_id = name.startswith("id_embedding")
+                nn.init.normal_(parameter, std=id_deviation if is_id else _INITIAL_DEVIATION)
         with torch.no_grad():
             self.id_embedding.weight[0] = 0
         # Features belong to the data set, so they are not saved with the weights.

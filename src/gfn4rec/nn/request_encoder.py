@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from gfn4rec.config import StrictConfig
+from gfn4rec.config import ADDED_LATER, StrictConfig
 from gfn4rec.nn.entity_encoder import EntityEncoder
 from gfn4rec.nn.transformer import TransformerLayer
 from gfn4rec.schema import FeatureTensors, Request
@@ -32,6 +32,8 @@ class RequestEncoderConfig(StrictConfig):
     """L, the number of latest events that are read."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout rate in training."""
+    id_deviation: float = Field(default=0.1, gt=0, json_schema_extra=ADDED_LATER)
+    """Standard deviation of the initial id embeddings; with a small one, rare items rely on their features."""
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -60,8 +62,8 @@ class RequestEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        self.items = EntityEncoder(num_items, item_features, config.embedding_dim, config.dim)
-        self.users = EntityEncoder(num_users, user_features, config.embedding_dim, config.dim)
+        self.items = EntityEncoder(num_items, item_features, config.embedding_dim, config.dim, config.id_deviation)
+        self.users = EntityEncoder(num_users, user_features, config.embedding_dim, config.dim, config.id_deviation)
         self.position = nn.Embedding(config.history_length, config.dim)
         self.response = nn.Linear(num_behaviours, config.dim)
         self.start = nn.Parameter(torch.zeros(2 * config.dim))

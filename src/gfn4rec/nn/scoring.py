@@ -18,14 +18,6 @@ _SMALLEST_SUM = 1e-30  # a smaller sum of exponentials shows that the shift was 
 
 
 @dataclass(frozen=True)
-class SharedScores:
-    """A part of the scores that all queries of a request share: dot products of one more query and more vectors."""
-
-    query_BD: Tensor
-    vector_ND: Tensor  # a row for each row of the matrix's vectors
-
-
-@dataclass(frozen=True)
 class ItemMatrix:
     """The vectors of the items that requests choose from: the whole catalogue, or a list of candidates per request.
 
@@ -39,7 +31,7 @@ class ItemMatrix:
     dtype: torch.dtype | None = None  # precision of the products if not the vectors' own, which sums always have
     block_scores: int = BLOCK_SCORES
     is_closed_BN: Tensor | None = None  # columns of the whole catalogue that a request may not choose, with padding
-    shared: SharedScores | None = None  # added to the products
+    base_BC: Tensor | None = None  # added to the products of all queries of a request; has no gradient
 
     @property
     def num_columns(self) -> int:
@@ -62,8 +54,8 @@ class ItemMatrix:
         else:
             shift = None if shift_BT is None else shift_BT[:, :, None]
             self._product(query_BTD, self.vector_ND[self.row_BC[:, start:stop]].mT, shift, score_BTc)
-        if self.shared is not None:
-            score_BTc += self._shared_scores(self.shared, start, stop)
+        if self.base_BC is not None:
+            score_BTc += self.base_BC[:, None, start:stop]
         if self.is_closed_BN is not None:
             return score_BTc.masked_fill_(self.is_closed_BN[:, None, start:stop], -torch.inf)
         most_padding = int(self.num_padding_B.max())
@@ -77,19 +69,7 @@ class ItemMatrix:
         """Return the score of one column per query, (B, T)."""
         row_BT = column_BT if self.row_BC is None else self.row_BC.gather(1, column_BT)
         score_BT = self._dot(query_BTD, F.embedding(row_BT, self.vector_ND))
-        if self.shared is not None:
-            score_BT = score_BT + self._dot(self.shared.query_BD[:, None], F.embedding(row_BT, self.shared.vector_ND))
-        return score_BT
-
-    def _shared_scores(self, shared: SharedScores, start: int, stop: int) -> Tensor:
-        """Return what all queries of a request share of the scores of some columns, (B, 1, stop - start)."""
-        score_B1c = shared.query_BD.new_empty(len(shared.query_BD), 1, stop - start)
-        if self.row_BC is None:
-            self._product(shared.query_BD, shared.vector_ND[start:stop].T, None, score_B1c[:, 0])
-        else:
-            vector_BcD = shared.vector_ND[self.row_BC[:, start:stop]]
-            self._product(shared.query_BD[:, None], vector_BcD.mT, None, score_B1c)
-        return score_B1c
+        return score_BT if self.base_BC is None else score_BT + self.base_BC.gather(1, column_BT)
 
     def _dot(self, query_BTD: Tensor, vector_BTD: Tensor) -> Tensor:
         return self._round((self._round(query_BTD) * self._round(vector_BTD)).sum(dim=2))
@@ -177,9 +157,8 @@ def weight_blocks(
     # The factor goes into the query, except where that would change rounded products, or where a tiny temperature would
     # magnify the rounding of scores: there the shift is subtracted first.
     if matrix.dtype is None and bool((factor_BT < _LARGE_FACTOR).all()):
-        if matrix.shared is not None:  # the temperature is the same for all queries of a request
-            scaled = replace(matrix.shared, query_BD=factor_BT[:, :1] * matrix.shared.query_BD)
-            matrix = replace(matrix, shared=scaled)
+        if matrix.base_BC is not None:  # the temperature is the same for all queries of a request
+            matrix = replace(matrix, base_BC=factor_BT[:, :1] * matrix.base_BC)
         for start, score_BTc in score_blocks(factor_BT[:, :, None] * query_BTD, matrix, taken, factor_BT * shift_BT):
             yield start, score_BTc.exp2_()
         return
@@ -259,8 +238,7 @@ def pointwise_log_probs(query_BD: Tensor, matrix: ItemMatrix, column_BK: Tensor)
 
 
 def _differentiable_log_sum(query_BTD: Tensor, matrix: ItemMatrix, taken: Taken | None) -> Tensor:
-    shared = (None, None) if matrix.shared is None else (matrix.shared.query_BD, matrix.shared.vector_ND)
-    log_sum_BT: Tensor = _LogSumExp.apply(query_BTD, matrix.vector_ND, *shared, matrix, taken)  # type: ignore[no-untyped-call]
+    log_sum_BT: Tensor = _LogSumExp.apply(query_BTD, matrix.vector_ND, matrix, taken)  # type: ignore[no-untyped-call]
     return log_sum_BT
 
 
@@ -268,67 +246,31 @@ class _LogSumExp(torch.autograd.Function):
     """log sum exp of the scores of each query; the backward pass recomputes the scores instead of storing them."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query_BTD: Tensor,
-        vector_ND: Tensor,
-        shared_query_BD: Tensor | None,
-        shared_vector_ND: Tensor | None,
-        matrix: ItemMatrix,
-        taken: Taken | None,
-    ) -> Tensor:
+    def forward(ctx: Any, query_BTD: Tensor, vector_ND: Tensor, matrix: ItemMatrix, taken: Taken | None) -> Tensor:
         log_sum_BT = log_sum_exp(query_BTD, matrix, taken)
-        ctx.save_for_backward(query_BTD, vector_ND, shared_query_BD, shared_vector_ND, log_sum_BT)
+        ctx.save_for_backward(query_BTD, vector_ND, log_sum_BT)
         ctx.matrix, ctx.taken = matrix, taken
         return log_sum_BT
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_BT: Tensor) -> tuple[Tensor | None, ...]:
-        query_BTD, vector_ND, shared_query_BD, shared_vector_ND, log_sum_BT = ctx.saved_tensors
+    def backward(ctx: Any, gradient_BT: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        query_BTD, vector_ND, log_sum_BT = ctx.saved_tensors
         matrix = cast(ItemMatrix, ctx.matrix)
-        own, shared = _Gradient.of(query_BTD, vector_ND, gradient_BT), None
-        if any(ctx.needs_input_grad[2:4]):
-            shared = _Gradient.of(shared_query_BD[:, None], shared_vector_ND, torch.ones_like(gradient_BT[:, :1]))
-        for start, prob_BTc in weight_blocks(query_BTD, matrix, ctx.taken, log_sum_BT):
-            own.add(prob_BTc, start, matrix.row_BC)
-            if shared is not None:
-                shared.add(gradient_BT[:, None] @ prob_BTc, start, matrix.row_BC)
-        if shared is None:
-            return *own.sums(), None, None, None, None
-        shared_query_B1D, shared_gradient_ND = shared.sums()
-        return *own.sums(), shared_query_B1D[:, 0], shared_gradient_ND, None, None
-
-
-@dataclass(frozen=True)
-class _Gradient:
-    """The gradients of queries and item vectors, summed block by block, given those of the log-sums."""
-
-    scaled_BTD: Tensor
-    vector_ND: Tensor
-    gradient_BT: Tensor
-    query_sum_BTD: Tensor
-    vector_sum_ND: Tensor
-
-    @classmethod
-    def of(cls, query_BTD: Tensor, vector_ND: Tensor, gradient_BT: Tensor) -> "_Gradient":
+        scaled_BTD = query_BTD * gradient_BT[:, :, None]
         # Contiguous, so that flattening them below makes views.
-        sums = (torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (query_BTD, vector_ND))
-        return cls(query_BTD * gradient_BT[:, :, None], vector_ND, gradient_BT, *sums)
-
-    def add(self, prob_BTc: Tensor, start: int, row_BC: Tensor | None) -> None:
-        """Add what the columns from `start` on contribute."""
-        stop = start + prob_BTc.shape[2]
-        if row_BC is None:
-            flat = prob_BTc.flatten(0, 1)
-            self.query_sum_BTD.flatten(0, 1).addmm_(flat, self.vector_ND[start:stop])
-            torch.mm(flat.T, self.scaled_BTD.flatten(0, 1), out=self.vector_sum_ND[start:stop])
-        else:
-            row_Bc = row_BC[:, start:stop]
-            self.query_sum_BTD.add_(prob_BTc @ self.vector_ND[row_Bc])
-            own_BcD = prob_BTc.mT @ self.scaled_BTD
-            self.vector_sum_ND.index_add_(0, row_Bc.flatten(), own_BcD.flatten(0, 1))
-
-    def sums(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the queries and of the vectors."""
-        return self.query_sum_BTD.mul_(self.gradient_BT[:, :, None]), self.vector_sum_ND
+        query_gradient_BTD, vector_gradient_ND = (
+            torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (query_BTD, vector_ND)
+        )
+        for start, prob_BTc in weight_blocks(query_BTD, matrix, ctx.taken, log_sum_BT):
+            stop = start + prob_BTc.shape[2]
+            if matrix.row_BC is None:
+                flat = prob_BTc.flatten(0, 1)
+                query_gradient_BTD.flatten(0, 1).addmm_(flat, vector_ND[start:stop])
+                torch.mm(flat.T, scaled_BTD.flatten(0, 1), out=vector_gradient_ND[start:stop])
+            else:
+                row_Bc = matrix.row_BC[:, start:stop]
+                query_gradient_BTD += prob_BTc @ vector_ND[row_Bc]
+                own_BcD = prob_BTc.mT @ scaled_BTD
+                vector_gradient_ND.index_add_(0, row_Bc.flatten(), own_BcD.flatten(0, 1))
+        return query_gradient_BTD.mul_(gradient_BT[:, :, None]), vector_gradient_ND, None, None

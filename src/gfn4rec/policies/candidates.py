@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gfn4rec.errors import UserError
-from gfn4rec.nn.scoring import ItemMatrix, SharedScores
+from gfn4rec.nn.scoring import ItemMatrix
 
 _CLOSING_SHARE = 8  # lists of more than this fraction of the catalogue are the catalogue with closed columns
 
@@ -105,18 +105,25 @@ class Candidates:
             return column_BK.masked_fill(self.is_closed_BN.gather(1, column_BK), 0)
         return column_BK if self.is_catalogue else self.item_BC.expand(len(column_BK), -1).gather(1, column_BK)
 
-    def matrix(
-        self, table_ND: Tensor, dtype: torch.dtype | None = None, shared: SharedScores | None = None
-    ) -> ItemMatrix:
-        """Return the candidates' vectors, given the vectors of all items, also those of shared scores."""
+    def matrix(self, table_ND: Tensor, dtype: torch.dtype | None = None, base_BC: Tensor | None = None) -> ItemMatrix:
+        """Return the candidates' vectors, given the vectors of all items, and their base scores."""
         if self.is_catalogue:
-            return ItemMatrix(table_ND, self.num_padding_B, dtype=dtype, is_closed_BN=self.is_closed_BN, shared=shared)
+            return ItemMatrix(
+                table_ND, self.num_padding_B, dtype=dtype, is_closed_BN=self.is_closed_BN, base_BC=base_BC
+            )
         if len(self.item_BC) == 1:
-            chosen_C = self.item_BC[0]
-            if shared is not None:
-                shared = SharedScores(shared.query_BD, shared.vector_ND[chosen_C])
-            return ItemMatrix(table_ND[chosen_C], self.num_padding_B, dtype=dtype, shared=shared)
-        return ItemMatrix(table_ND, self.num_padding_B, self.item_BC, dtype=dtype, shared=shared)
+            return ItemMatrix(table_ND[self.item_BC[0]], self.num_padding_B, dtype=dtype, base_BC=base_BC)
+        return ItemMatrix(table_ND, self.num_padding_B, self.item_BC, dtype=dtype, base_BC=base_BC)
+
+    def products(self, query_BD: Tensor, table_ND: Tensor) -> Tensor:
+        """Return the dot products of each request's query and the vectors of its candidates, (B, C)."""
+        if self.is_catalogue:
+            return query_BD @ table_ND.T
+        if len(self.item_BC) == 1:
+            return query_BD @ table_ND[self.item_BC[0]].T
+        if self.item_BC.shape[1] * table_ND.shape[1] > len(table_ND):  # the gathered vectors would be the larger tensor
+            return (query_BD @ table_ND.T).gather(1, self.item_BC)
+        return (table_ND[self.item_BC] @ query_BD[:, :, None])[:, :, 0]
 
 
 def _refuse_repeated(item_BC: Tensor) -> None:

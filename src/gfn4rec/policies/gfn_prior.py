@@ -54,9 +54,11 @@ class PriorGFN(GuidedGFN):
     # Prior and reward model learn more from many small batches of the log than from few large ones.
     offline_defaults: ClassVar[Mapping[str, object]] = {
         "num_steps": 3000,
+        "num_epochs": 6,
         "learning_batch": 128,
-        "evaluate_every": 200,
-        "patience": 4,
+        "evaluate_every": 50,
+        "patience": 8,
+        "validation_slates": 2048,
     }
 
     def __init__(self, catalogue: Catalogue, config: PriorGFNConfig) -> None:

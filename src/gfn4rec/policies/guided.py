@@ -4,8 +4,9 @@ The logits of a step are log pi0(i|u) + s (r(u, i) + correction(u, prefix, i)), 
 reward against the prior pi0. At inference `Sampling.reward_weight` multiplies s.
 """
 
+import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
-from gfn4rec.nn.scoring import SharedScores, pointwise_log_probs, step_log_probs
+from gfn4rec.config import ADDED_LATER
+from gfn4rec.nn.scoring import pointwise_log_probs, step_log_probs
 from gfn4rec.objectives import OBJECTIVES, PENALTIES
 from gfn4rec.objectives.flow import FlowBatch
 from gfn4rec.policies.backbone import Backbone, BackboneConfig, PolicyEncoderConfig
@@ -22,14 +24,14 @@ from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.correction import Correction
 from gfn4rec.policies.flow_config import ObjectiveConfig
-from gfn4rec.policies.pointwise import PointwiseHead
 from gfn4rec.schema import Request, SlateBatch
 
 
 class LightEncoderConfig(PolicyEncoderConfig):
-    """Sizes of a request encoder with one transformer layer, which learns faster than the paper's two."""
+    """Sizes of a request encoder that learns faster than the paper's: one layer, and short id embeddings to start."""
 
     num_layers: int = Field(default=1, ge=1)
+    id_deviation: float = Field(default=0.001, gt=0, json_schema_extra=ADDED_LATER)
 
 
 class GuidedConfig(ObjectiveConfig):
@@ -40,59 +42,80 @@ class GuidedConfig(ObjectiveConfig):
     """Sizes of the reward model's request encoder."""
     correction_dim: int = Field(default=32, ge=1)
     """Width of the correction's item vectors."""
+    history_share: float = Field(default=0.375, ge=0, le=1)
+    """Share of logged requests whose histories the reward model learns from; it overfits if it reads them too often."""
     correct_logged: bool = True
     """Whether the correction learns from logged slates, too."""
 
 
 class RewardModel(nn.Module):
-    """Predicts the reward of an item from the request alone."""
+    """Predicts the responses to an item from the request alone; an item's reward is their weighted sum.
+
+    The logit of a behaviour is the dot product of a query and the item's vector.
+    """
 
     def __init__(self, catalogue: Catalogue, config: BackboneConfig) -> None:
         super().__init__()
+        encoder, self._num_behaviours = config.encoder, len(catalogue.weight_R)
         self.backbone = Backbone(catalogue, config)
-        self.head = PointwiseHead(config)
+        self.query = nn.Linear(encoder.state_dim, self._num_behaviours * encoder.dim)
+        self.norm = nn.LayerNorm(encoder.dim)
+        self.item_bias = nn.Linear(encoder.dim, self._num_behaviours)
 
-    def read(self, request: Request, weight_R: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the backbone's `encode` does, and the mean squared error of the rewards in the histories.
+    def queries(self, state: Tensor) -> Tensor:
+        """Return the queries of states, (..., S) -> (..., R, D + 1)."""
+        query: Tensor = self.norm(self.query(state).unflatten(-1, (self._num_behaviours, -1)))
+        query = query * query.shape[-1] ** -0.5 + self.item_bias.weight
+        return torch.cat([query, self.item_bias.bias[:, None].expand(*query.shape[:-1], 1)], dim=-1)
 
-        The reward of an event is predicted from the events before it.
-        """
+    def vectors(self, table_ND: Tensor) -> Tensor:
+        """Return the item vectors that belong to the queries, (N, D + 1)."""
+        return F.pad(table_ND, (0, 1), value=1.0)
+
+    def history_loss(self, request: Request) -> Tensor:
+        """Return the loss of the responses in histories: those to an event are predicted from the events before it."""
         request, table_ND = self.backbone.encoder.latest(request), self.backbone.item_table()
         state_BTS = self.backbone.encoder.prefixes(request, table_ND)
         is_event_BH = request.history_BH > 0
-        item_X, reward_X = request.history_BH[is_event_BH], request.response_BHR[is_event_BH] @ weight_R
-        predicted_X1 = self.head.scores(state_BTS[:, :-1][is_event_BH], table_ND, item_X[:, None])
-        error = (predicted_X1[:, 0] - reward_X).square().sum() / max(1, len(item_X))
-        return state_BTS[:, -1], table_ND, error
+        vector_XD = F.embedding(request.history_BH[is_event_BH], self.vectors(table_ND))
+        logit_XR = (self.queries(state_BTS[:, :-1][is_event_BH]) @ vector_XD[:, :, None])[:, :, 0]
+        return response_loss(logit_XR, request.response_BHR[is_event_BH])
+
+
+def response_loss(logits: Tensor, responses: Tensor) -> Tensor:
+    """Return the cross-entropy of the responses, (..., R), summed over behaviours, averaged over items."""
+    total = F.binary_cross_entropy_with_logits(logits, responses, reduction="sum")
+    return total / max(1, responses.shape[:-1].numel())
 
 
 @dataclass(frozen=True)
 class Guide:
-    """What is known before the first item is chosen: a query per request and a vector per item, of each part."""
+    """What is known before the first item is chosen: queries per request and a vector per item, of each part."""
 
     prior_query_BD: Tensor
     prior_ND: Tensor
-    reward_query_BD: Tensor
-    reward_ND: Tensor
-    offset_B: Tensor  # r(u, i) is the product of query and vector plus this
+    response_query_BRD: Tensor  # products with the next are the logits of the responses
+    response_ND: Tensor
+    weight_R: Tensor  # of the responses in an item's reward
     state_BS: Tensor  # for the correction
     correction_ND: Tensor
 
+    def response_logits(self, item_BK: Tensor) -> Tensor:
+        """Return the logits of the responses to items, (B, K, R)."""
+        return F.embedding(item_BK, self.response_ND) @ self.response_query_BRD.mT
+
     def rewards(self, item_BK: Tensor) -> Tensor:
         """Return the predicted rewards of items, (B, K)."""
-        product_BK = (F.embedding(item_BK, self.reward_ND) @ self.reward_query_BD[:, :, None])[:, :, 0]
-        return product_BK + self.offset_B[:, None]
+        return self.response_logits(item_BK).sigmoid() @ self.weight_R
 
-    def uncorrected(self, scale_B: Tensor) -> SharedScores:
-        """Return the scores of prior and reward model, which are the same at every step."""
-        query_BD = torch.cat([self.prior_query_BD, scale_B[:, None] * self.reward_query_BD], dim=1)
-        return SharedScores(query_BD, torch.cat([self.prior_ND, self.reward_ND], dim=1))
-
-    def detached(self) -> "Guide":
-        """Return the same without gradients, except those of the correction's item vectors."""
-        parts = (self.reward_query_BD, self.reward_ND, self.offset_B)
-        query_BD, table_ND, offset_B = (part.detach() for part in parts)
-        return replace(self, reward_query_BD=query_BD, reward_ND=table_ND, offset_B=offset_B)
+    @torch.no_grad()
+    def scores(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
+        """Return log pi0, up to a constant, and the predicted rewards of all candidates, (B, C)."""
+        prior_BC = candidates.products(self.prior_query_BD, self.prior_ND)
+        reward_BC = torch.zeros_like(prior_BC)
+        for query_BD, weight in zip(self.response_query_BRD.unbind(dim=1), self.weight_R, strict=True):
+            reward_BC.addcmul_(candidates.products(query_BD, self.response_ND).sigmoid_(), weight)
+        return prior_BC, reward_BC
 
 
 @dataclass(frozen=True)
@@ -155,8 +178,9 @@ class GuidedGFN(Policy):
             prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
             return scale_B[:, None, None] * self.correction.queries(prefix_BTX)
 
-        dtype = self.reward.backbone.scoring_dtype
-        return Plan(candidates, candidates.matrix(guide.correction_ND, dtype, guide.uncorrected(scale_B)), queries)
+        prior_BC, reward_BC = guide.scores(candidates)
+        base_BC, dtype = prior_BC.addcmul_(reward_BC, scale_B[:, None]), self.reward.backbone.scoring_dtype
+        return Plan(candidates, candidates.matrix(guide.correction_ND, dtype, base_BC), queries)
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
@@ -167,14 +191,13 @@ class GuidedGFN(Policy):
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
         request = self.reward.backbone.hide_users(batch.request, generator)
         candidates, terms = self._candidates(None, request), dict[str, Tensor]()
-        if batch.is_logged and self.training:  # the histories of held-out slates were learned from
-            state_BS, table_ND, terms["history"] = self.reward.read(request, self.catalogue.weight_R)
-        else:
-            state_BS, table_ND = self.reward.backbone.encode(request)
-        guide = self._guide(request, (state_BS, table_ND))
-        terms["reward"] = (guide.rewards(batch.slate_BK) - batch.item_reward_BK).square().mean()
+        guide = self._guide(request)
+        terms["response"] = response_loss(guide.response_logits(batch.slate_BK), batch.response_BKR)
         if batch.is_logged:
             terms |= self._prior_terms(request, candidates, batch.slate_BK)
+            if self.training:  # the histories of held-out slates were learned from
+                num_read = math.ceil(self.config.history_share * len(request.user_B))
+                terms["history"] = self.reward.history_loss(request[:num_read])
         if not batch.is_logged or self.config.correct_logged:
             terms |= self._flow_terms(guide, candidates, batch)
         return Loss(torch.stack(list(terms.values())).sum(), terms)
@@ -185,19 +208,16 @@ class GuidedGFN(Policy):
         slates = self._slates(self._guide(request), self._candidates(None, request), slate_BK)
         return (slates.log_flow_BT[:, 0] + slates.log_pf_BK.sum(dim=1)) / (self.scale * slate_BK.shape[1])
 
-    def _guide(self, request: Request, encoded: tuple[Tensor, Tensor] | None = None) -> Guide:
-        """Return the guide of requests; `encoded` is what the reward model's backbone makes of them, if it is known.
-
-        Only the reward model's predictions and the correction have gradients.
-        """
-        state_BS, table_ND = encoded or self.reward.backbone.encode(request)
+    def _guide(self, request: Request) -> Guide:
+        """Return the guide of requests. Only the reward model's predictions and the correction have gradients."""
+        state_BS, table_ND = self.reward.backbone.encode(request)
         prior = self._prior(request)
         return Guide(
             prior.query_BD,
             prior.vector_ND,
-            self.reward.head.queries(state_BS),
-            table_ND,
-            self.reward.head.offset(state_BS)[:, 0],
+            self.reward.queries(state_BS),
+            self.reward.vectors(table_ND),
+            self.catalogue.weight_R.to(table_ND.dtype),
             torch.cat([state_BS.detach(), prior.state_BS], dim=1),
             self.correction.table(table_ND.detach()),
         )
@@ -219,21 +239,23 @@ class GuidedGFN(Policy):
 
     def _slates(self, guide: Guide, candidates: Candidates, slate_BK: Tensor) -> GuidedSlates:
         """Return the flows and probabilities of given slates. Only the correction has gradients."""
-        guide = guide.detached()
         column_BK, dtype = candidates.columns(slate_BK), self.reward.backbone.scoring_dtype
-        steps = range(slate_BK.shape[1] + 1)
-        prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
+        prior_BC, reward_BC = guide.scores(candidates)
+        prior, both = (
+            candidates.matrix(guide.correction_ND, dtype, base_BC)
+            for base_BC in (prior_BC, prior_BC + self.scale * reward_BC)
+        )
+        prefix_BTX = self.correction.prefixes(
+            guide.state_BS, slate_BK, guide.correction_ND, range(slate_BK.shape[1] + 1)
+        )
         query_BKD = self.scale * self.correction.queries(prefix_BTX[:, :-1])
-        shared = guide.uncorrected(self.scale.expand(len(slate_BK)))
-        log_prob_BK = step_log_probs(query_BKD, candidates.matrix(guide.correction_ND, dtype, shared), column_BK)
+        log_prob_BK, reward_BK = step_log_probs(query_BKD, both, column_BK), reward_BC.gather(1, column_BK)
         with torch.no_grad():
-            prior_BK = pointwise_log_probs(guide.prior_query_BD, candidates.matrix(guide.prior_ND, dtype), column_BK)
-            log_prob_B = pointwise_log_probs(shared.query_BD, candidates.matrix(shared.vector_ND, dtype), column_BK)[
-                :, 0
-            ]
-            start_BT = self._uncorrected_flows(guide.rewards(slate_BK), log_prob_B - prior_BK[:, 0])
+            uncorrected_BD = torch.zeros_like(query_BKD[:, 0])
+            prior_BK, start_BK = (pointwise_log_probs(uncorrected_BD, matrix, column_BK) for matrix in (prior, both))
+            start_BT = self._uncorrected_flows(reward_BK, start_BK[:, 0] - prior_BK[:, 0])
         log_flow_BT = start_BT + self.scale * self.correction.flows(prefix_BTX)
-        return GuidedSlates(log_flow_BT, log_prob_BK - prior_BK, guide.rewards(slate_BK))
+        return GuidedSlates(log_flow_BT, log_prob_BK - prior_BK, reward_BK)
 
     def _uncorrected_flows(self, reward_BK: Tensor, log_ratio_B: Tensor) -> Tensor:
         """Return the log flows, (B, T), of prior and reward model alone.

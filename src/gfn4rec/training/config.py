@@ -77,6 +77,8 @@ class OfflineConfig(LearnerConfig):
 
     num_steps: int = Field(default=10_000, ge=1)
     """Largest number of learning steps."""
+    num_epochs: int | None = Field(default=None, ge=1, json_schema_extra=ADDED_LATER)
+    """Largest number of passes over the training slates; by default there is no limit."""
     learning_batch: int = Field(default=128, ge=1)
     """Number of slates in the batch of a learning step."""
     evaluate_every: int = Field(default=500, ge=1)
@@ -89,6 +91,12 @@ class OfflineConfig(LearnerConfig):
     """Number of greedy and of sampled batches in the final evaluation in the simulator."""
     checkpoint_every: int = Field(default=500, ge=1)
     """Steps between checkpoints."""
+
+    def steps_on(self, num_slates: int) -> int:
+        """Return the largest number of learning steps on so many training slates."""
+        if self.num_epochs is None:
+            return self.num_steps
+        return min(self.num_steps, self.num_epochs * max(1, num_slates // self.learning_batch))
 
     def refuse_idle(self, idle_steps: int, where: str) -> None:
         """Raise a `UserError` if a run would end before all of the policy has begun to learn."""

@@ -34,10 +34,10 @@ class OfflineState:
     A checkpoint's policy has the best weights so far, or the current ones before the first evaluation.
     """
 
-    def __init__(self, policy: Policy, config: OfflineConfig, seed: int, group: Group) -> None:
+    def __init__(self, policy: Policy, config: OfflineConfig, num_steps: int, seed: int, group: Group) -> None:
         self.step, self.seconds = 0, 0.0
         self.policy, self._patience = policy, config.patience
-        self.learner = Learner(policy, config, seed, config.num_steps, group)
+        self.learner = Learner(policy, config, seed, num_steps, group)
         self.validations: list[Validation] = []
         self.best = _copy(policy)
 
@@ -92,7 +92,8 @@ def train_offline(
     config, seed = run.settings.training, run.settings.seed
     assert isinstance(config, OfflineConfig)
     slates = _training_slates(data, policy, run.settings.policy, config)
-    state = OfflineState(policy, config, seed, group)
+    num_steps = config.steps_on(len(slates))
+    state = OfflineState(policy, config, num_steps, seed, group)
     checkpoint = run.load_checkpoint()
     if checkpoint is not None:
         state.load(checkpoint, group)
@@ -101,15 +102,15 @@ def train_offline(
     # The first process writes the metrics of all.
     writer = run.metrics_writer(state.step + 1) if group.is_first else None
     with writer or nullcontext(), asked_to_end() as is_asked:
-        while state.step < config.num_steps and not state.has_converged():
+        while state.step < num_steps and not state.has_converged():
             start = time.perf_counter()
             batch = data.slates(_batch(slates, state.step, config.learning_batch, seed, group))
             with run.keeping_bad_batch(state.step + 1):
                 metrics = state.learner.learn(batch)
             state.step += 1
             state.seconds += time.perf_counter() - start
-            report(state.step, metrics)
-            is_ending, is_last = any(group.gather(is_asked())), state.step == config.num_steps
+            report(state.step, {**metrics, "num_steps": num_steps})
+            is_ending, is_last = any(group.gather(is_asked())), state.step == num_steps
             if writer:
                 writer.write(state.step, {**metrics, "seconds": state.seconds})
             if is_last or state.step % config.evaluate_every == 0:
