@@ -51,13 +51,13 @@ def test_it_stops_when_it_has_converged_and_keeps_the_best(
     looks = iter([5.0, 3.0, 4.0, 3.5, 3.0, 1.0])
     best: dict[str, torch.Tensor] = {}
 
-    def look(policy: torch.nn.Module, *_: Any) -> float:
+    def look(policy: torch.nn.Module, *_: Any) -> dict[str, float]:
         value = next(looks)
         if value == 3.0 and not best:
             best.update({name: tensor.clone() for name, tensor in policy.state_dict().items()})
-        return value
+        return {"": value}
 
-    monkeypatch.setattr(offline, "_validation_loss", look)
+    monkeypatch.setattr(offline, "_validation_losses", look)
     results = train(run, data)
     assert results is not None
     assert (results.step, results.best_step, results.validation_loss) == (10, 4, 3.0)
@@ -96,7 +96,7 @@ def test_the_scale_of_the_reward_is_chosen_for_the_weights_that_are_kept(
         judged.append({name: tensor.clone() for name, tensor in policy.state_dict().items() if name != "scale"})
         policy.scale.fill_(5.0)
 
-    monkeypatch.setattr(offline, "_validation_loss", lambda *_: next(losses))
+    monkeypatch.setattr(offline, "_validation_losses", lambda *_: {"": next(losses)})
     monkeypatch.setattr(offline, "choose_reward_scale", choose)
     assert train(run, data).best_step == 2
     checkpoint = run.load_checkpoint()

@@ -10,7 +10,7 @@ import torch
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.evaluation.protocol import evaluate_on_log
-from gfn4rec.policies.base import Loss
+from gfn4rec.policies.base import Loss, Policy
 from gfn4rec.schema import SlateBatch
 from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.training import offline
@@ -34,7 +34,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def begin() -> None:
         losses = iter(LOSSES)
-        monkeypatch.setattr(offline, "_validation_loss", lambda *_: next(losses))
+        monkeypatch.setattr(offline, "_validation_losses", lambda *_: {"": next(losses)})
 
     return begin
 
@@ -162,5 +162,58 @@ def test_without_validation_slates_the_training_slates_are_looked_at(
     monkeypatch.setattr(policy, "loss", lambda batch, *_: Loss(batch.reward_B.mean()))
     config = OfflineConfig(validation_slates=90)
     reward_B = data.slates(split("train")[:90]).reward_B
-    assert offline._validation_loss(policy, data, config) == pytest.approx(float(reward_B.mean()), rel=1e-5)
+    assert offline._validation_losses(policy, data, config)[""] == pytest.approx(float(reward_B.mean()), rel=1e-5)
     assert float(reward_B.mean()) != pytest.approx(float(data.slates(split("test")).reward_B.mean()), rel=1e-3)
+
+
+# Patience is 3: the reward model has its lowest loss at step 4 and is frozen after step 10, the prior at step 8, and is
+# frozen after step 14. From then on only the rest learns. Its losses up to there no longer count: it is best at step 16.
+PARTS = {
+    "reward": [2.0, 1.0, 1.5, 1.4, 1.3],
+    "prior": [5.0, 4.5, 4.2, 4.0, 4.1, 4.4, 4.3],
+    "": [0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1, 0.5],
+}
+
+
+def test_each_part_keeps_its_own_best_weights_and_is_frozen_when_it_no_longer_improves(
+    data: SlateData, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small_settings("gfn-prior", "offline", {**BEST_AT_4, "reward_scale": 1.0, "evaluate_every": 2})
+    seen = list[dict[str, torch.Tensor]]()
+
+    def begin() -> None:
+        losses, steps = {part: iter(values) for part, values in PARTS.items()}, iter(range(8))
+
+        def validate(policy: Policy, *_: Any) -> dict[str, float]:
+            number = next(steps)
+            assert policy.frozen == {part for part, frozen_at in (("reward", 5), ("prior", 7)) if number >= frozen_at}
+            seen.append({name: weight.clone() for name, weight in policy.state_dict().items()})
+            return {part: next(values) for part, values in losses.items() if part not in policy.frozen}
+
+        monkeypatch.setattr(offline, "_validation_losses", validate)
+
+    begin()
+    whole = new_run(settings, "whole")
+    results = train(whole, data)
+    assert results is not None
+    assert (results.step, results.best_step) == (16, 16)
+    assert results.validation_loss == pytest.approx(1.0 + 4.0 + 0.5)
+    kept, current = (checkpoint_of(whole).tensors[name] for name in ("policy", "current"))
+    for name, weight in kept.items():
+        best = {"reward": 1, "prior": 3}.get(name.partition(".")[0], 7)
+        assert torch.equal(weight, seen[best][name]), name
+        assert torch.equal(weight, current[name]), name  # frozen parts have their best weights
+    for name, weight in seen[6].items():
+        is_learning = not torch.equal(weight, seen[5][name])
+        assert not is_learning or name.startswith(("prior.", "correction.")), name
+
+    def interrupt(step: int, _: object) -> None:
+        if step == 11:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    begin()
+    parts = new_run(settings, "parts")
+    assert train(parts, data, report=interrupt) is None
+    assert untimed(train(parts, data)) == untimed(results)
+    again = checkpoint_of(parts).tensors["policy"]
+    assert all(torch.equal(weight, again[name]) for name, weight in kept.items())

@@ -118,9 +118,15 @@ class Policy(nn.Module, ABC):
     """Defaults of the training loops, where this policy needs others."""
     offline_defaults: ClassVar[Mapping[str, object]] = {}
     """Defaults of the policy's own settings and of the loop in offline training, where they differ."""
+    parts: ClassVar[Mapping[str, str]] = {}
+    """Modules that learn by one term of the loss alone, by their names; offline each stops by its own validation loss.
+
+    Terms without a part belong to the rest of the policy.
+    """
 
     def __init__(self, catalogue: Catalogue, config: Any) -> None:
         super().__init__()
+        self.frozen: set[str] = set()  # parts that have finished learning; the loss has no terms for them
         self.catalogue = catalogue
         self.config = config
 

@@ -50,14 +50,15 @@ class PriorGFN(GuidedGFN):
     Config: ClassVar = PriorGFNConfig
     config: PriorGFNConfig
     has_prior: ClassVar = True
-    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "log_steps": 3000}
+    parts: ClassVar = {"reward": "response", "prior": "prior"}
+    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "log_steps": 4000}
     # Prior and reward model learn more from many small batches of the log than from few large ones.
     offline_defaults: ClassVar[Mapping[str, object]] = {
-        "num_steps": 3000,
+        "num_steps": 4000,
         "num_epochs": 6,
         "learning_batch": 128,
         "evaluate_every": 50,
-        "patience": 8,
+        "patience": 16,
         "validation_slates": 2048,
     }
 

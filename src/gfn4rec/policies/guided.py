@@ -6,7 +6,9 @@ reward against the prior pi0. At inference `Sampling.reward_weight` multiplies s
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -141,6 +143,7 @@ class GuidedGFN(Policy):
 
     config: GuidedConfig
     scale: Tensor
+    parts: ClassVar[Mapping[str, str]] = {"reward": "response"}
 
     def __init__(self, catalogue: Catalogue, config: GuidedConfig, prior_state_dim: int, scale: float) -> None:
         super().__init__(catalogue, config)
@@ -192,12 +195,13 @@ class GuidedGFN(Policy):
         request = self.reward.backbone.hide_users(batch.request, generator)
         candidates, terms = self._candidates(None, request), dict[str, Tensor]()
         guide = self._guide(request)
-        terms["response"] = response_loss(guide.response_logits(batch.slate_BK), batch.response_BKR)
-        if batch.is_logged:
-            terms |= self._prior_terms(request, candidates, batch.slate_BK)
-            if self.training:  # the histories of held-out slates were learned from
+        if "reward" not in self.frozen:
+            terms["response"] = response_loss(guide.response_logits(batch.slate_BK), batch.response_BKR)
+            if batch.is_logged and self.training:  # the histories of held-out slates were learned from
                 num_read = math.ceil(self.config.history_share * len(request.user_B))
                 terms["history"] = self.reward.history_loss(request[:num_read])
+        if batch.is_logged and "prior" not in self.frozen:
+            terms |= self._prior_terms(request, candidates, batch.slate_BK)
         if not batch.is_logged or self.config.correct_logged:
             terms |= self._flow_terms(guide, candidates, batch)
         return Loss(torch.stack(list(terms.values())).sum(), terms)

@@ -31,7 +31,9 @@ _VALIDATION_BATCH = 512
 class OfflineState:
     """All that changes from step to step.
 
-    A checkpoint's policy has the best weights so far, or the current ones before the first evaluation.
+    A checkpoint's policy has the best weights so far, or the current ones before the first evaluation. Parts of a
+    policy (`Policy.parts`) have their own best weights. A part that no longer improves gets them back and is frozen,
+    and the rest goes on learning beside it.
     """
 
     def __init__(self, policy: Policy, config: OfflineConfig, num_steps: int, seed: int, group: Group) -> None:
@@ -41,15 +43,50 @@ class OfflineState:
         self.validations: list[Validation] = []
         self.best = _copy(policy)
 
-    def validate(self, loss: float) -> None:
-        """Remember a validation loss, and the weights if it is the lowest."""
-        if loss < min((validation.loss for validation in self.validations), default=float("inf")):
-            self.best = _copy(self.policy)
-        self.validations.append(Validation(step=self.step, loss=loss))
+    def validate(self, losses: dict[str, float]) -> None:
+        """Remember the validation losses of the parts, and their weights where the loss is the lowest so far."""
+        losses = {part: self._lowest(part) for part in self.policy.frozen} | losses
+        for part, loss in losses.items():
+            if loss < self._lowest(part):
+                self.best |= _copy(self.policy, part)
+        self.validations.append(Validation(step=self.step, loss=sum(losses.values()), parts=losses))
+        for part in self._finished_parts() - self.policy.frozen:
+            self.policy.load_state_dict({**self.policy.state_dict(), **_of_part(self.policy, self.best, part)})
+            self.policy.frozen.add(part)
 
     def has_converged(self) -> bool:
-        """Return whether the lowest validation loss is too many evaluations ago."""
-        return has_stopped_improving([validation.loss for validation in self.validations], self._patience, min)
+        """Return whether the lowest validation loss of every part is too many evaluations ago."""
+        parts = self.validations[-1].parts if self.validations else {}
+        return bool(parts) and all(self._has_finished(part) for part in parts)
+
+    def kept(self) -> Validation:
+        """Return the loss of the kept weights, and the step after which the newest of them were kept."""
+        losses = {part: self._losses(part) for part in self.validations[-1].parts}
+        lowest = {part: min(values) for part, values in losses.items()}
+        ages = (len(values) - 1 - values.index(min(values)) for values in losses.values())
+        return Validation(step=self.validations[-1 - min(ages)].step, loss=sum(lowest.values()), parts=lowest)
+
+    def _lowest(self, part: str) -> float:
+        return min(self._losses(part), default=float("inf"))
+
+    def _has_finished(self, part: str) -> bool:
+        return has_stopped_improving(self._losses(part), self._patience, min)
+
+    def _finished_parts(self) -> set[str]:
+        return {part for part in self.policy.parts if self._has_finished(part)}
+
+    def _losses(self, part: str) -> list[float]:
+        """Return the validation losses of a part; those of the rest begin after the latest part was frozen."""
+        losses = [validation.parts[part] for validation in self.validations if part in validation.parts]
+        return losses if part else losses[self._num_before_freezing() :]
+
+    def _num_before_freezing(self) -> int:
+        """Return the number of evaluations up to the one after which the latest frozen part was frozen."""
+        ends = [0]
+        for part in self.policy.frozen:
+            losses = self._losses(part)
+            ends.append(losses.index(min(losses)) + self._patience + 1)
+        return max(ends)
 
     def finish(self, data: SlateData) -> None:
         """Choose for the best weights what is chosen on validation slates."""
@@ -71,9 +108,14 @@ class OfflineState:
     def load(self, checkpoint: Checkpoint, group: Group) -> None:
         """Continue from a checkpoint."""
         self.step, self.seconds = checkpoint.step, checkpoint.progress.seconds
-        self.validations = list(checkpoint.progress.validations)
+        self.validations = [
+            # Runs of earlier versions have one loss for all parts.
+            validation if validation.parts else validation.model_copy(update={"parts": {"": validation.loss}})
+            for validation in checkpoint.progress.validations
+        ]
         self.best = checkpoint.tensors[POLICY]
         self.policy.load_state_dict(checkpoint.tensors["current"])
+        self.policy.frozen |= self._finished_parts()
         self.learner.load_state_dict(checkpoint.tensors[part_name("learner", group)])
 
 
@@ -115,9 +157,9 @@ def train_offline(
                 writer.write(state.step, {**metrics, "seconds": state.seconds})
             if is_last or state.step % config.evaluate_every == 0:
                 with run.keeping_bad_batch(state.step):
-                    loss = _validation_loss(policy, data, config)
-                    require_finite("validation loss", loss)
-                state.validate(loss)
+                    losses = _validation_losses(policy, data, config)
+                    require_finite("validation loss", sum(losses.values()))
+                state.validate(losses)
                 if writer:
                     writer.write(state.step, {"validation_loss": state.validations[-1].loss})
             is_over = is_last or state.has_converged()
@@ -158,26 +200,32 @@ def _order(num_slates: int, epoch: int, seed: int) -> Tensor:
 
 
 @torch.no_grad()
-def _validation_loss(policy: Policy, data: SlateData, config: OfflineConfig) -> float:
-    """Return the mean loss of the validation slates, or of the training slates where none are held out.
+def _validation_losses(policy: Policy, data: SlateData, config: OfflineConfig) -> dict[str, float]:
+    """Return the mean loss of each learning part and of the rest, '', on validation slates.
 
-    It is the loss of the policy's last stage even while it is in an earlier one, so that losses can be compared.
+    Where none are held out, they are training slates. It is the loss of the policy's last stage even while it is in an
+    earlier one, so that losses can be compared.
     """
     slates = data.split("val")
     slates = (slates if len(slates) else data.split("train"))[: config.validation_slates]
     generator = torch_generator(0, "validation", data.device)
     policy.eval()
-    total = 0.0
+    totals: dict[str, float] = {}
     for batch in slates.split(_VALIDATION_BATCH):
-        total += len(batch) * float(policy.loss(data.slates(batch), generator).loss)
-    return total / len(slates)
+        loss = policy.loss(data.slates(batch), generator)
+        losses = {part: float(loss.terms[term]) for part, term in policy.parts.items() if term in loss.terms}
+        if not losses or len(losses) < len(loss.terms):
+            losses[""] = float(loss.loss) - sum(losses.values())
+        for part, value in losses.items():
+            totals[part] = totals.get(part, 0.0) + len(batch) * value
+    return {part: total / len(slates) for part, total in totals.items()}
 
 
 def _finish(run: Run, state: OfflineState, data: SlateData, users: Users | None, config: OfflineConfig) -> RunResults:
     """Evaluate the best weights: on the test slates, and in the simulator from the requests before them."""
     policy, test = state.policy, data.split("test")
     policy.load_state_dict(state.best)
-    best = min(state.validations, key=lambda validation: validation.loss)
+    best = state.kept()
     metrics: dict[str, dict[str, float]] = {}
     if users is not None:
         evaluator = Evaluator(policy, users, "offline", run.settings.seed)
@@ -196,5 +244,19 @@ def _finish(run: Run, state: OfflineState, data: SlateData, users: Users | None,
     return results
 
 
-def _copy(policy: Policy) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in policy.state_dict().items()}
+def _copy(policy: Policy, part: str | None = None) -> dict[str, Tensor]:
+    """Return copies of the weights of a policy, or of a part of it."""
+    weights = policy.state_dict()
+    return {
+        name: weight.clone()
+        for name, weight in (_of_part(policy, weights, part) if part is not None else weights).items()
+    }
+
+
+def _of_part(policy: Policy, weights: dict[str, Tensor], part: str) -> dict[str, Tensor]:
+    """Return the weights of a part; the rest, '', has those of no other part."""
+    return {
+        name: weight
+        for name, weight in weights.items()
+        if (name.partition(".")[0] if name.partition(".")[0] in policy.parts else "") == part
+    }

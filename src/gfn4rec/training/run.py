@@ -76,6 +76,8 @@ class Validation(StrictConfig):
 
     step: int
     loss: float
+    parts: dict[str, float] = Field(default_factory=dict)
+    """The loss of each part of the policy that is kept on its own; they sum to the loss. The rest is named ''."""
 
 
 class Progress(StrictConfig):
