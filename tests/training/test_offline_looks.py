@@ -167,7 +167,7 @@ def test_without_validation_slates_the_training_slates_are_looked_at(
 
 
 # Patience is 3: the reward model has its lowest loss at step 4 and is frozen after step 10, the prior at step 8, and is
-# frozen after step 14. From then on only the rest learns. Its losses up to there no longer count: it is best at step 16.
+# frozen after step 14. From then on only the rest learns. Its losses up to there no longer count: step 16 is best.
 PARTS = {
     "reward": [2.0, 1.0, 1.5, 1.4, 1.3],
     "prior": [5.0, 4.5, 4.2, 4.0, 4.1, 4.4, 4.3],
