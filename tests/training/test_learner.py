@@ -43,6 +43,22 @@ def test_each_step_is_made_at_the_rate_of_the_schedule() -> None:
     assert rates == pytest.approx([0.2 * (0.1 + 0.9 * height) for height in heights])
 
 
+def test_the_schedule_of_some_modules_ends_after_a_share_of_the_steps() -> None:
+    policy = make_policy("gfn-prior", make_catalogue(), unknown_user_share=0.0)
+    config = LearnerConfig(learning_rate=0.2, schedule="cosine", final_share=0.1)
+    learner = Learner(policy, config, num_steps=4, shares={"reward": 0.5})
+    rates = []
+    for _ in range(4):
+        learner.learn(make_batch(policy.catalogue, 8))
+        rates.append(
+            {id(weight): group["lr"] for group in learner._optimizer.param_groups for weight in group["params"]}
+        )
+    for name, weight in policy.named_parameters():
+        heights = [1, 1 / 2, 0, 0] if name.startswith("reward.") else [1, (1 + math.sqrt(0.5)) / 2, 1 / 2]
+        expected = [0.2 * (0.1 + 0.9 * height) for height in heights]
+        assert [rate[id(weight)] for rate in rates][: len(expected)] == pytest.approx(expected), name
+
+
 def test_weight_decay_adds_its_share_of_the_weights_to_the_gradient() -> None:
     """Adam's memory of a first gradient is 1 - beta_1 = 0.1 of it."""
     memories = []

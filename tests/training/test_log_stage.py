@@ -116,7 +116,7 @@ def test_the_default_policy_is_the_prior_guided_flow() -> None:
         assert resolve_settings(mode).policy == "gfn-prior"
     online = resolve_settings("online").training
     assert isinstance(online, OnlineConfig)
-    assert online.log_steps == resolve_settings("offline").training.num_steps == 3000
+    assert online.log_steps == resolve_settings("offline").training.num_steps == 4000
 
 
 def test_a_setting_of_the_reward_scale_replaces_that_of_the_start(data: SlateData, tmp_path: Path) -> None:

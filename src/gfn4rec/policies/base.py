@@ -4,7 +4,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -94,6 +94,14 @@ def pointwise_plan(candidates: Candidates, matrix: ItemMatrix, query_BD: Tensor)
     return Plan(candidates, matrix, lambda _, steps: query_BD[:, None].expand(-1, len(steps), -1))
 
 
+class Part(NamedTuple):
+    """A module of a policy that learns by one term of the loss, which no other module learns by."""
+
+    term: str
+    learning_share: float = 1.0
+    """Share of the steps of offline training in which it learns; its learning rate ends with them."""
+
+
 class Policy(nn.Module, ABC):
     """Proposes slates of K different items for requests, and learns from the responses.
 
@@ -118,11 +126,8 @@ class Policy(nn.Module, ABC):
     """Defaults of the training loops, where this policy needs others."""
     offline_defaults: ClassVar[Mapping[str, object]] = {}
     """Defaults of the policy's own settings and of the loop in offline training, where they differ."""
-    parts: ClassVar[Mapping[str, str]] = {}
-    """Modules that learn by one term of the loss alone, by their names; offline each stops by its own validation loss.
-
-    Terms without a part belong to the rest of the policy.
-    """
+    parts: ClassVar[Mapping[str, Part]] = {}
+    """Modules, by their names, that learn for themselves, so that offline each keeps its own best weights."""
 
     def __init__(self, catalogue: Catalogue, config: Any) -> None:
         super().__init__()

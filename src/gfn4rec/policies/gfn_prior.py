@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from gfn4rec.policies.averaging import AVERAGING
 from gfn4rec.policies.backbone import BackboneConfig
-from gfn4rec.policies.base import evaluating
+from gfn4rec.policies.base import Part, evaluating
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.guided import GuidedConfig, GuidedGFN, LightEncoderConfig, PriorScores
@@ -50,8 +50,8 @@ class PriorGFN(GuidedGFN):
     Config: ClassVar = PriorGFNConfig
     config: PriorGFNConfig
     has_prior: ClassVar = True
-    parts: ClassVar = {"reward": "response", "prior": "prior"}
-    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "log_steps": 4000}
+    parts: ClassVar = {**GuidedGFN.parts, "prior": Part("prior")}
+    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "learning_batch": 256, "log_steps": 4000}
     # Prior and reward model learn more from many small batches of the log than from few large ones.
     offline_defaults: ClassVar[Mapping[str, object]] = {
         "num_steps": 4000,

@@ -21,7 +21,7 @@ from gfn4rec.nn.scoring import pointwise_log_probs, step_log_probs
 from gfn4rec.objectives import OBJECTIVES, PENALTIES
 from gfn4rec.objectives.flow import FlowBatch
 from gfn4rec.policies.backbone import Backbone, BackboneConfig, PolicyEncoderConfig
-from gfn4rec.policies.base import Context, Loss, Plan, Policy
+from gfn4rec.policies.base import Context, Loss, Part, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.correction import Correction
@@ -143,7 +143,7 @@ class GuidedGFN(Policy):
 
     config: GuidedConfig
     scale: Tensor
-    parts: ClassVar[Mapping[str, str]] = {"reward": "response"}
+    parts: ClassVar[Mapping[str, Part]] = {"reward": Part("response", learning_share=0.4)}  # it overfits soonest
 
     def __init__(self, catalogue: Catalogue, config: GuidedConfig, prior_state_dim: int, scale: float) -> None:
         super().__init__(catalogue, config)

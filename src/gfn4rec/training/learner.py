@@ -1,6 +1,6 @@
 """Gradient steps on a policy's loss: the only place where its weights change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import torch
@@ -42,7 +42,8 @@ class LearnerConfig(StrictConfig):
 class Learner:
     """Adam with gradient clipping and a schedule. In a group, gradients are averaged over its processes.
 
-    The cosine schedule needs the number of learning steps; without it the learning rate is constant.
+    The cosine schedule needs the number of learning steps; without it the learning rate is constant. `shares` are those
+    of the steps after which the schedule of some modules ends.
     """
 
     def __init__(
@@ -52,17 +53,22 @@ class Learner:
         seed: int = 0,
         num_steps: int | None = None,
         group: Group = Group(),  # noqa: B008
+        shares: Mapping[str, float] | None = None,
     ) -> None:
         self.policy, self.config, self.num_steps, self.seed = policy, config, num_steps, seed
         self.step = 0
         self.group = group
         self._generator = torch_generator(seed, group.stream("learner"), policy.catalogue.weight_R.device)
         # Adam refuses an empty list of parameters, which a policy without weights would give it.
-        weights = [weight for weight in policy.parameters() if weight.requires_grad] or [nn.Parameter(torch.zeros(1))]
+        named = {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}
+        self._weights = list(named.values()) or [nn.Parameter(torch.zeros(1))]
+        by_share: dict[float, list[nn.Parameter]] = {}
+        for weight, name in zip(self._weights, named or [""], strict=True):
+            by_share.setdefault((shares or {}).get(name.partition(".")[0], 1.0), []).append(weight)
+        groups = [{"params": weights, "share": share} for share, weights in by_share.items()]
         self._optimizer = torch.optim.Adam(
-            weights, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+            groups, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
-        self._weights = weights
         loss: Callable[..., Tensor] = _LossModule(policy)
         if group.size > 1:
             # Stages and objectives leave some weights without a gradient.
@@ -79,7 +85,7 @@ class Learner:
             value = float(loss.detach())
             require_finite("loss", value, batch)
             for group in self._optimizer.param_groups:
-                group["lr"] = self.learning_rate()
+                group["lr"] = self.learning_rate(group["share"])
             self._optimizer.zero_grad(set_to_none=True)
             loss.backward()
             norm = float(nn.utils.clip_grad_norm_(self._weights, self.config.clip_norm))
@@ -89,12 +95,12 @@ class Learner:
         # The parts have names of their own, which must not collide with those of other metrics.
         return {"loss": value, "gradient_norm": norm, "terms": {name: float(term) for name, term in terms.items()}}
 
-    def learning_rate(self) -> float:
-        """Return the learning rate of the next step."""
+    def learning_rate(self, share: float = 1.0) -> float:
+        """Return the learning rate of the next step, for modules whose schedule ends after a share of the steps."""
         if self.config.schedule == "constant" or self.num_steps is None:
             return self.config.learning_rate
         return self.config.learning_rate * cosine_share(
-            min(1.0, self.step / max(1, self.num_steps)), self.config.final_share
+            min(1.0, self.step / max(1, share * self.num_steps)), self.config.final_share
         )
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -32,36 +32,42 @@ class OfflineState:
     """All that changes from step to step.
 
     A checkpoint's policy has the best weights so far, or the current ones before the first evaluation. Parts of a
-    policy (`Policy.parts`) have their own best weights. A part that no longer improves gets them back and is frozen,
-    and the rest goes on learning beside it.
+    policy (`Policy.parts`) have their own best weights. A part that no longer improves, or has learned for its share of
+    the steps, gets them back and is frozen, and the rest goes on learning beside it.
     """
 
     def __init__(self, policy: Policy, config: OfflineConfig, num_steps: int, seed: int, group: Group) -> None:
         self.step, self.seconds = 0, 0.0
         self.policy, self._patience = policy, config.patience
-        self.learner = Learner(policy, config, seed, num_steps, group)
+        shares = {name: part.learning_share for name, part in policy.parts.items()}
+        self.learner = Learner(policy, config, seed, num_steps, group, shares)
+        self._last_steps = {name: share * num_steps if share < 1 else float("inf") for name, share in shares.items()}
         self.validations: list[Validation] = []
-        self.best = _copy(policy)
+        self.best = _copy(policy.state_dict())
 
     def validate(self, losses: dict[str, float]) -> None:
         """Remember the validation losses of the parts, and their weights where the loss is the lowest so far."""
         losses = {part: self._lowest(part) for part in self.policy.frozen} | losses
         for part, loss in losses.items():
             if loss < self._lowest(part):
-                self.best |= _copy(self.policy, part)
-        self.validations.append(Validation(step=self.step, loss=sum(losses.values()), parts=losses))
-        for part in self._finished_parts() - self.policy.frozen:
-            self.policy.load_state_dict({**self.policy.state_dict(), **_of_part(self.policy, self.best, part)})
-            self.policy.frozen.add(part)
+                self.best |= _copy(_of_parts(self.policy, self.policy.state_dict(), {part}))
+        validation = Validation(step=self.step, loss=sum(losses.values()), parts=losses)
+        self.validations.append(validation)
+        learning = losses.keys() & self._last_steps.keys() - self.policy.frozen
+        if frozen := {part for part in learning if self.step >= self._last_steps[part] or self._has_stopped(part)}:
+            self.policy.load_state_dict({**self.policy.state_dict(), **_of_parts(self.policy, self.best, frozen)})
+            self.policy.frozen |= frozen
+            self.validations[-1] = validation.model_copy(update={"frozen": tuple(sorted(frozen))})
 
     def has_converged(self) -> bool:
         """Return whether the lowest validation loss of every part is too many evaluations ago."""
         parts = self.validations[-1].parts if self.validations else {}
-        return bool(parts) and all(self._has_finished(part) for part in parts)
+        return bool(parts) and all(part in self.policy.frozen or self._has_stopped(part) for part in parts)
 
     def kept(self) -> Validation:
         """Return the loss of the kept weights, and the step after which the newest of them were kept."""
-        losses = {part: self._losses(part) for part in self.validations[-1].parts}
+        last = self.validations[-1].parts  # of the rest, if a part was frozen after the last evaluation
+        losses = {part: self._losses(part) or [loss] for part, loss in last.items()}
         lowest = {part: min(values) for part, values in losses.items()}
         ages = (len(values) - 1 - values.index(min(values)) for values in losses.values())
         return Validation(step=self.validations[-1 - min(ages)].step, loss=sum(lowest.values()), parts=lowest)
@@ -69,31 +75,22 @@ class OfflineState:
     def _lowest(self, part: str) -> float:
         return min(self._losses(part), default=float("inf"))
 
-    def _has_finished(self, part: str) -> bool:
+    def _has_stopped(self, part: str) -> bool:
         return has_stopped_improving(self._losses(part), self._patience, min)
 
-    def _finished_parts(self) -> set[str]:
-        return {part for part in self.policy.parts if self._has_finished(part)}
-
     def _losses(self, part: str) -> list[float]:
-        """Return the validation losses of a part; those of the rest begin after the latest part was frozen."""
-        losses = [validation.parts[part] for validation in self.validations if part in validation.parts]
-        return losses if part else losses[self._num_before_freezing() :]
-
-    def _num_before_freezing(self) -> int:
-        """Return the number of evaluations up to the one after which the latest frozen part was frozen."""
-        ends = [0]
-        for part in self.policy.frozen:
-            losses = self._losses(part)
-            ends.append(losses.index(min(losses)) + self._patience + 1)
-        return max(ends)
+        """Return the validation losses of a part; those of the rest begin after a part was last frozen."""
+        start = 0
+        if not part:
+            start = max((number for number, one in enumerate(self.validations, 1) if one.frozen), default=0)
+        return [validation.parts[part] for validation in self.validations[start:] if part in validation.parts]
 
     def finish(self, data: SlateData) -> None:
         """Choose for the best weights what is chosen on validation slates."""
-        current = _copy(self.policy)
+        current = _copy(self.policy.state_dict())
         self.policy.load_state_dict(self.best)
         choose_reward_scale(self.policy, data)
-        self.best = _copy(self.policy)
+        self.best = _copy(self.policy.state_dict())
         self.policy.load_state_dict(current)
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
@@ -115,7 +112,7 @@ class OfflineState:
         ]
         self.best = checkpoint.tensors[POLICY]
         self.policy.load_state_dict(checkpoint.tensors["current"])
-        self.policy.frozen |= self._finished_parts()
+        self.policy.frozen.update(*(validation.frozen for validation in self.validations))
         self.learner.load_state_dict(checkpoint.tensors[part_name("learner", group)])
 
 
@@ -213,7 +210,7 @@ def _validation_losses(policy: Policy, data: SlateData, config: OfflineConfig) -
     totals: dict[str, float] = {}
     for batch in slates.split(_VALIDATION_BATCH):
         loss = policy.loss(data.slates(batch), generator)
-        losses = {part: float(loss.terms[term]) for part, term in policy.parts.items() if term in loss.terms}
+        losses = {name: float(loss.terms[part.term]) for name, part in policy.parts.items() if part.term in loss.terms}
         if not losses or len(losses) < len(loss.terms):
             losses[""] = float(loss.loss) - sum(losses.values())
         for part, value in losses.items():
@@ -244,19 +241,11 @@ def _finish(run: Run, state: OfflineState, data: SlateData, users: Users | None,
     return results
 
 
-def _copy(policy: Policy, part: str | None = None) -> dict[str, Tensor]:
-    """Return copies of the weights of a policy, or of a part of it."""
-    weights = policy.state_dict()
-    return {
-        name: weight.clone()
-        for name, weight in (_of_part(policy, weights, part) if part is not None else weights).items()
-    }
+def _copy(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: weight.clone() for name, weight in weights.items()}
 
 
-def _of_part(policy: Policy, weights: dict[str, Tensor], part: str) -> dict[str, Tensor]:
-    """Return the weights of a part; the rest, '', has those of no other part."""
-    return {
-        name: weight
-        for name, weight in weights.items()
-        if (name.partition(".")[0] if name.partition(".")[0] in policy.parts else "") == part
-    }
+def _of_parts(policy: Policy, weights: dict[str, Tensor], parts: set[str]) -> dict[str, Tensor]:
+    """Return the weights of some parts; the rest, '', has those of no other part."""
+    names = {name: name.partition(".")[0] for name in weights}
+    return {name: weights[name] for name, part in names.items() if (part if part in policy.parts else "") in parts}

@@ -78,6 +78,8 @@ class Validation(StrictConfig):
     loss: float
     parts: dict[str, float] = Field(default_factory=dict)
     """The loss of each part of the policy that is kept on its own; they sum to the loss. The rest is named ''."""
+    frozen: tuple[str, ...] = ()
+    """Parts that stopped learning after this evaluation."""
 
 
 class Progress(StrictConfig):
