@@ -51,9 +51,16 @@ class PriorGFN(GuidedGFN):
     config: PriorGFNConfig
     has_prior: ClassVar = True
     parts: ClassVar = {**GuidedGFN.parts, "prior": Part("prior")}
-    training_defaults: ClassVar[Mapping[str, object]] = {**AVERAGING, "learning_batch": 256, "log_steps": 4000}
+    # Online, what was learned from the log is kept better at a smaller learning rate.
+    training_defaults: ClassVar[Mapping[str, object]] = {
+        **AVERAGING,
+        "learning_batch": 256,
+        "learning_rate": 1e-3,
+        "log_steps": 4000,
+    }
     # Prior and reward model learn more from many small batches of the log than from few large ones.
     offline_defaults: ClassVar[Mapping[str, object]] = {
+        "learning_rate": AVERAGING["learning_rate"],
         "num_steps": 4000,
         "num_epochs": 6,
         "learning_batch": 128,

@@ -197,13 +197,14 @@ def resolve_settings(
 def log_settings(settings: RunSettings) -> RunSettings:
     """Return the settings of the offline run on the log that an online run begins with.
 
-    It has the online run's learning rate, schedule and clipping, and the batch size of offline training unless that of
-    the online run is smaller.
+    It has the learning rate of offline training, because weights to start with need a larger one than weights to go on
+    with, and the online run's schedule and clipping. Its batches are those of offline training unless the online run's
+    are smaller.
     """
     online = settings.training
     assert isinstance(online, OnlineConfig)
     offline = resolve_settings("offline", settings.policy).training
-    changes = {key: getattr(online, key) for key in LearnerConfig.model_fields} | {
+    changes = {key: getattr(online, key) for key in LearnerConfig.model_fields if key != "learning_rate"} | {
         "num_steps": online.log_steps,
         "learning_batch": min(online.learning_batch, offline.learning_batch),
     }
