@@ -74,7 +74,7 @@ class Reporter(ABC):
     def training(self, num_steps: int, title: str = "training") -> Callable[[int, Mapping[str, object]], None]:
         """Return a callback for a training loop, which reports its step with the reward and the loss.
 
-        Metrics may have a smaller number of steps, `num_steps`, than the settings.
+        `num_steps` among the metrics replaces the number given here.
         """
 
         def report(step: int, metrics: Mapping[str, object]) -> None:

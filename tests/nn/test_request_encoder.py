@@ -130,3 +130,11 @@ def test_entities_are_encoded_alike_one_by_one_and_all_at_once() -> None:
     encoder.categorical_values_kind = torch.ones_like(by_kind)  # type: ignore[arg-type]
     changed = (encoder.table() != encoder(torch.arange(NUM_ITEMS + 1))).any()
     assert not changed
+
+
+def test_id_embeddings_of_users_and_items_start_with_the_given_deviation() -> None:
+    config = RequestEncoderConfig(id_deviation=1e-6)
+    users, items = features(NUM_USERS), features(NUM_ITEMS)
+    encoder = RequestEncoder(NUM_USERS, NUM_ITEMS, NUM_BEHAVIOURS, users, items, config)
+    for entities in (encoder.users, encoder.items):
+        assert 0 < float(entities.id_embedding.weight.detach().abs().max()) < 1e-5

@@ -54,9 +54,11 @@ def test_the_schedule_of_some_modules_ends_after_a_share_of_the_steps() -> None:
             {id(weight): group["lr"] for group in learner._optimizer.param_groups for weight in group["params"]}
         )
     for name, weight in policy.named_parameters():
-        heights = [1, 1 / 2, 0, 0] if name.startswith("reward.") else [1, (1 + math.sqrt(0.5)) / 2, 1 / 2]
-        expected = [0.2 * (0.1 + 0.9 * height) for height in heights]
-        assert [rate[id(weight)] for rate in rates][: len(expected)] == pytest.approx(expected), name
+        usual = [(1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)]
+        expected = [
+            0.2 * (0.1 + 0.9 * height) for height in ([1, 1 / 2, 0, 0] if name.startswith("reward.") else usual)
+        ]
+        assert [rate[id(weight)] for rate in rates] == pytest.approx(expected), name
 
 
 def test_weight_decay_adds_its_share_of_the_weights_to_the_gradient() -> None:

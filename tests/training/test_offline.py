@@ -84,6 +84,9 @@ def test_it_stops_after_the_largest_number_of_passes(data: SlateData, new_run: N
     assert learner.learning_rate() == pytest.approx(settings.learning_rate * settings.final_share)
     assert settings.steps_on(10**9) == 500
     assert settings.steps_on(3) == 2  # less than a batch counts as one
+    few = {"num_steps": 500, "num_epochs": 1, "learning_batch": 16, "ranker.first_steps": per_pass}
+    with pytest.raises(UserError, match=rf"would not learn in {per_pass} learning steps; lower ranker.first_steps"):
+        train(new_run(small_settings("prm", "offline", few), "idle"), data)
 
 
 def test_the_scale_of_the_reward_is_chosen_for_the_weights_that_are_kept(

@@ -12,13 +12,14 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.evaluation.protocol import evaluate_on_log
 from gfn4rec.policies.base import Loss, Policy
 from gfn4rec.schema import SlateBatch
+from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.training import offline
 from gfn4rec.training.config import OfflineConfig
 from gfn4rec.training.group import Group
-from gfn4rec.training.offline import train_offline
+from gfn4rec.training.offline import OfflineState, train_offline
 from gfn4rec.training.opened_run import Users
-from gfn4rec.training.run import Checkpoint, Run
+from gfn4rec.training.run import Checkpoint, Progress, Run, Validation
 from tests.training.conftest import new_policy, small_settings
 from tests.training.test_offline import train
 from tests.training.test_online import untimed
@@ -218,3 +219,73 @@ def test_each_part_keeps_its_own_best_weights_and_is_frozen_when_it_no_longer_im
     assert untimed(train(parts, data)) == untimed(results)
     again = checkpoint_of(parts).tensors["policy"]
     assert all(torch.equal(weight, again[name]) for name, weight in kept.items())
+
+
+@pytest.mark.parametrize("correct_logged", [True, False])
+def test_the_validation_losses_of_the_parts_sum_to_the_loss(correct_logged: bool, data: SlateData) -> None:
+    settings = small_settings("gfn-prior", "offline", {"correct_logged": correct_logged})
+    policy = new_policy(data, settings).eval()
+    config = OfflineConfig(validation_slates=20)
+    losses = offline._validation_losses(policy, data, config)
+    with torch.no_grad():
+        terms = policy.loss(data.slates(data.split("val")[:20]), torch_generator(0, "validation")).terms
+    assert set(losses) == {"reward", "prior", *([""] if correct_logged else [])}
+    assert (losses["reward"], losses["prior"]) == pytest.approx((float(terms["response"]), float(terms["prior"])))
+    assert sum(losses.values()) == pytest.approx(sum(float(term) for term in terms.values()))
+
+
+def test_a_policy_of_frozen_parts_alone_ends_and_can_learn_again(data: SlateData, new_run: NewRun) -> None:
+    changes = {"num_steps": 20, "evaluate_every": 2, "correct_logged": False, "beta": 3.0}
+    run = new_run(small_settings("gfn-anchored", "offline", changes))
+    policy = new_policy(data, run.settings)
+    results = train_offline(run, policy, data, None, Group())
+    assert results is not None
+    assert results.step == 8  # the reward model learns for 0.4 of the steps, and there is nothing else
+    assert policy.frozen == set()
+    again = train_offline(new_run(run.settings, "again"), policy, data, None, Group())
+    assert again is not None
+    assert again.step == 8
+
+
+def test_a_part_frozen_by_the_last_evaluation_leaves_the_rest_as_it_is(data: SlateData) -> None:
+    settings = small_settings("gfn-prior", "offline", {"patience": 3})
+    assert isinstance(settings.training, OfflineConfig)
+    policy = new_policy(data, settings)
+    state = OfflineState(policy, settings.training, 8, 0, Group())
+    seen = []
+    for number, (prior, rest) in enumerate(zip([1.0, 2.0, 3.0, 4.0], [0.1, 0.5, 0.5, 0.9], strict=True)):
+        state.step = 2 * (number + 1)
+        with torch.no_grad():
+            for weight in policy.parameters():
+                weight.add_(1.0)
+        seen.append({name: weight.clone() for name, weight in policy.state_dict().items()})
+        losses = {"reward": 5.0 - number, "prior": prior, "": rest}
+        state.validate({part: loss for part, loss in losses.items() if part not in policy.frozen})
+    assert [validation.frozen for validation in state.validations] == [(), ("reward",), (), ("prior",)]
+    for name, best_weight in state.best.items():
+        best = {"reward": 1, "prior": 0}.get(name.partition(".")[0], 3)
+        assert torch.equal(best_weight, seen[best][name]), name
+    kept = state.kept()
+    assert (kept.step, kept.parts) == (8, {"reward": 4.0, "prior": 1.0, "": 0.9})
+    rates = {group["share"] for group in state.learner._optimizer.param_groups}
+    assert rates == {0.4, 1.0}
+
+
+def test_at_the_last_step_a_part_that_still_improves_is_not_frozen(data: SlateData) -> None:
+    settings = small_settings("gfn-prior", "offline", {"patience": 3})
+    assert isinstance(settings.training, OfflineConfig)
+    state = OfflineState(new_policy(data, settings), settings.training, 2, 0, Group())
+    state.step = 2
+    state.validate({"reward": 1.0, "prior": 1.0, "": 1.0})
+    assert state.policy.frozen == {"reward"}
+
+
+def test_validations_of_earlier_versions_count_for_the_whole_policy(data: SlateData) -> None:
+    settings = small_settings("cf", "offline", BEST_AT_4)
+    assert isinstance(settings.training, OfflineConfig)
+    policy = new_policy(data, settings)
+    state = OfflineState(policy, settings.training, 16, 0, Group())
+    old = Progress(validations=(Validation(step=2, loss=5.0), Validation(step=4, loss=3.0)))
+    state.load(Checkpoint(step=4, tensors=state.tensors(), progress=old), Group())
+    assert [validation.parts for validation in state.validations] == [{"": 5.0}, {"": 3.0}]
+    assert state.kept().step == 4

@@ -14,8 +14,8 @@ _FEW_VALUES, _MOST_SHARES = 128, 2**24
 class EntityEncoder(nn.Module):
     """Encodes users or items. Row 0 is the padding item, or the unknown user; its id embedding stays zero.
 
-    Id embeddings much shorter than the norm's epsilon (`id_deviation` well below 0.003) stay short when they are
-    normalised: until it is learned, an entity's own embedding hardly counts beside its features.
+    Id embeddings whose variance is well below the norm's epsilon, 1e-5, stay short when they are normalised: until it
+    is learned, an entity's own embedding hardly counts beside its features.
     """
 
     def __init__(

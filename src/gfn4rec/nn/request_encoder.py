@@ -33,7 +33,7 @@ class RequestEncoderConfig(StrictConfig):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout rate in training."""
     id_deviation: float = Field(default=0.1, gt=0, json_schema_extra=ADDED_LATER)
-    """Standard deviation of the initial id embeddings; with a small one, rare items rely on their features."""
+    """Standard deviation of the initial id embeddings; with a small one, rare items and users rely on features."""
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:

@@ -1,4 +1,7 @@
-"""Exact scores of large catalogues: dot products of queries and item vectors, in blocks that are not kept."""
+"""Exact scores of large catalogues: dot products of queries and item vectors, in blocks that are not kept.
+
+Base scores, which all queries of a request share, are kept: requests times items.
+"""
 
 import math
 from collections.abc import Callable, Iterator

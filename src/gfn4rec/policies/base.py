@@ -95,11 +95,12 @@ def pointwise_plan(candidates: Candidates, matrix: ItemMatrix, query_BD: Tensor)
 
 
 class Part(NamedTuple):
-    """A module of a policy that learns by one term of the loss, which no other module learns by."""
+    """A module of a policy that shares no term of the loss with others, so that it can learn by itself."""
 
     term: str
+    """The term of the loss that is its validation loss."""
     learning_share: float = 1.0
-    """Share of the steps of offline training in which it learns; its learning rate ends with them."""
+    """Share of the steps of offline training at which its learning rate ends, and the next evaluation freezes it."""
 
 
 class Policy(nn.Module, ABC):

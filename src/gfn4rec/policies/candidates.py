@@ -106,7 +106,8 @@ class Candidates:
         return column_BK if self.is_catalogue else self.item_BC.expand(len(column_BK), -1).gather(1, column_BK)
 
     def matrix(self, table_ND: Tensor, dtype: torch.dtype | None = None, base_BC: Tensor | None = None) -> ItemMatrix:
-        """Return the candidates' vectors, given the vectors of all items, and their base scores."""
+        """Return the candidates' vectors, given the vectors of all items, and their base scores without gradients."""
+        base_BC = None if base_BC is None else base_BC.detach()
         if self.is_catalogue:
             return ItemMatrix(
                 table_ND, self.num_padding_B, dtype=dtype, is_closed_BN=self.is_closed_BN, base_BC=base_BC

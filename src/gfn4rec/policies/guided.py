@@ -62,7 +62,7 @@ class RewardModel(nn.Module):
         self.backbone = Backbone(catalogue, config)
         self.query = nn.Linear(encoder.state_dim, self._num_behaviours * encoder.dim)
         self.norm = nn.LayerNorm(encoder.dim)
-        self.item_bias = nn.Linear(encoder.dim, self._num_behaviours)
+        self.item_bias = nn.Linear(encoder.dim, self._num_behaviours)  # of an item's vector, as part of the query
 
     def queries(self, state: Tensor) -> Tensor:
         """Return the queries of states, (..., S) -> (..., R, D + 1)."""

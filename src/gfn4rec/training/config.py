@@ -84,7 +84,7 @@ class OfflineConfig(LearnerConfig):
     evaluate_every: int = Field(default=500, ge=1)
     """Steps between evaluations of the validation loss."""
     patience: int = Field(default=5, ge=1)
-    """Number of evaluations without a lower validation loss after which training stops."""
+    """Number of evaluations without a lower validation loss after which training, or that of a part, stops."""
     validation_slates: int = Field(default=4096, ge=1)
     """Largest number of validation slates to evaluate."""
     final_batches: int = Field(default=100, ge=1)
@@ -98,9 +98,10 @@ class OfflineConfig(LearnerConfig):
             return self.num_steps
         return min(self.num_steps, self.num_epochs * max(1, num_slates // self.learning_batch))
 
-    def refuse_idle(self, idle_steps: int, where: str) -> None:
+    def refuse_idle(self, idle_steps: int, where: str, num_slates: int | None = None) -> None:
         """Raise a `UserError` if a run would end before all of the policy has begun to learn."""
-        _refuse_idle_reranker(self.num_steps, idle_steps, where)
+        num_steps = self.num_steps if num_slates is None else self.steps_on(num_slates)
+        _refuse_idle_reranker(num_steps, idle_steps, where)
 
 
 def _refuse_idle_reranker(num_learning_steps: int, idle_steps: int, where: str) -> None:

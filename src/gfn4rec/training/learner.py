@@ -42,8 +42,8 @@ class LearnerConfig(StrictConfig):
 class Learner:
     """Adam with gradient clipping and a schedule. In a group, gradients are averaged over its processes.
 
-    The cosine schedule needs the number of learning steps; without it the learning rate is constant. `shares` are those
-    of the steps after which the schedule of some modules ends.
+    The cosine schedule needs the number of learning steps; without it the learning rate is constant. `shares` has, by
+    the name of a module of the policy, the share of the steps at which its schedule ends, if not at the last.
     """
 
     def __init__(
@@ -60,10 +60,11 @@ class Learner:
         self.group = group
         self._generator = torch_generator(seed, group.stream("learner"), policy.catalogue.weight_R.device)
         # Adam refuses an empty list of parameters, which a policy without weights would give it.
-        named = {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}
-        self._weights = list(named.values()) or [nn.Parameter(torch.zeros(1))]
+        learned = {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}
+        named = learned or {"": nn.Parameter(torch.zeros(1))}
+        self._weights = list(named.values())
         by_share: dict[float, list[nn.Parameter]] = {}
-        for weight, name in zip(self._weights, named or [""], strict=True):
+        for name, weight in named.items():
             by_share.setdefault((shares or {}).get(name.partition(".")[0], 1.0), []).append(weight)
         groups = [{"params": weights, "share": share} for share, weights in by_share.items()]
         self._optimizer = torch.optim.Adam(

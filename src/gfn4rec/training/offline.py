@@ -39,6 +39,7 @@ class OfflineState:
     def __init__(self, policy: Policy, config: OfflineConfig, num_steps: int, seed: int, group: Group) -> None:
         self.step, self.seconds = 0, 0.0
         self.policy, self._patience = policy, config.patience
+        policy.frozen = set()
         shares = {name: part.learning_share for name, part in policy.parts.items()}
         self.learner = Learner(policy, config, seed, num_steps, group, shares)
         self._last_steps = {name: share * num_steps if share < 1 else float("inf") for name, share in shares.items()}
@@ -53,11 +54,13 @@ class OfflineState:
                 self.best |= _copy(_of_parts(self.policy, self.policy.state_dict(), {part}))
         validation = Validation(step=self.step, loss=sum(losses.values()), parts=losses)
         self.validations.append(validation)
-        learning = losses.keys() & self._last_steps.keys() - self.policy.frozen
+        learning = (losses.keys() & self._last_steps.keys()) - self.policy.frozen
         if frozen := {part for part in learning if self.step >= self._last_steps[part] or self._has_stopped(part)}:
             self.policy.load_state_dict({**self.policy.state_dict(), **_of_parts(self.policy, self.best, frozen)})
             self.policy.frozen |= frozen
             self.validations[-1] = validation.model_copy(update={"frozen": tuple(sorted(frozen))})
+            # Earlier losses of the rest were those beside other weights, so its best begins here.
+            self.best |= _copy(_of_parts(self.policy, self.policy.state_dict(), {""}))
 
     def has_converged(self) -> bool:
         """Return whether the lowest validation loss of every part is too many evaluations ago."""
@@ -66,8 +69,8 @@ class OfflineState:
 
     def kept(self) -> Validation:
         """Return the loss of the kept weights, and the step after which the newest of them were kept."""
-        last = self.validations[-1].parts  # of the rest, if a part was frozen after the last evaluation
-        losses = {part: self._losses(part) or [loss] for part, loss in last.items()}
+        # If a part was frozen by the last evaluation, the rest has the weights of that evaluation.
+        losses = {part: self._losses(part) or [loss] for part, loss in self.validations[-1].parts.items()}
         lowest = {part: min(values) for part, values in losses.items()}
         ages = (len(values) - 1 - values.index(min(values)) for values in losses.values())
         return Validation(step=self.validations[-1 - min(ages)].step, loss=sum(lowest.values()), parts=lowest)
@@ -112,7 +115,7 @@ class OfflineState:
         ]
         self.best = checkpoint.tensors[POLICY]
         self.policy.load_state_dict(checkpoint.tensors["current"])
-        self.policy.frozen.update(*(validation.frozen for validation in self.validations))
+        self.policy.frozen = {part for validation in self.validations for part in validation.frozen}
         self.learner.load_state_dict(checkpoint.tensors[part_name("learner", group)])
 
 
@@ -124,13 +127,14 @@ def train_offline(
     group: Group = Group(),  # noqa: B008
     report: Callable[[int, MetricsLine], None] = lambda *_: None,
 ) -> RunResults | None:
-    """Train until the validation loss stops improving, from the last checkpoint if there is one.
+    """Train until the validation loss of every part stops improving, from the last checkpoint if there is one.
 
     Return None if asked to stop before, and in all processes of a group but the first.
     """
     config, seed = run.settings.training, run.settings.seed
     assert isinstance(config, OfflineConfig)
     slates = _training_slates(data, policy, run.settings.policy, config)
+    config.refuse_idle(policy.config.idle_steps, "settings", len(slates))
     num_steps = config.steps_on(len(slates))
     state = OfflineState(policy, config, num_steps, seed, group)
     checkpoint = run.load_checkpoint()
@@ -165,7 +169,9 @@ def train_offline(
             if is_over or is_ending or state.step % config.checkpoint_every == 0:
                 save_state(run, state.step, state.tensors(), state.progress(), writer, group)
             if is_ending and not is_over:
+                policy.frozen = set()
                 return None
+    policy.frozen = set()  # the policy may go on learning elsewhere
     results = _finish(run, state, data, users, config) if group.is_first else None
     group.barrier()  # the results exist when any process returns
     return results
@@ -207,12 +213,13 @@ def _validation_losses(policy: Policy, data: SlateData, config: OfflineConfig) -
     slates = (slates if len(slates) else data.split("train"))[: config.validation_slates]
     generator = torch_generator(0, "validation", data.device)
     policy.eval()
-    totals: dict[str, float] = {}
+    totals, of_parts = dict[str, float](), {part.term for part in policy.parts.values()}
     for batch in slates.split(_VALIDATION_BATCH):
         loss = policy.loss(data.slates(batch), generator)
         losses = {name: float(loss.terms[part.term]) for name, part in policy.parts.items() if part.term in loss.terms}
-        if not losses or len(losses) < len(loss.terms):
-            losses[""] = float(loss.loss) - sum(losses.values())
+        rest = [float(term) for name, term in loss.terms.items() if name not in of_parts]
+        if rest or not losses:
+            losses[""] = sum(rest) if losses else float(loss.loss)
         for part, value in losses.items():
             totals[part] = totals.get(part, 0.0) + len(batch) * value
     return {part: total / len(slates) for part, total in totals.items()}
