@@ -115,13 +115,14 @@ def test_base_scores_are_those_of_the_candidates(lists: str) -> None:
     candidates = {
         "catalogue": Candidates.all_items(200, torch.device("cpu")),
         "one": Candidates.of([9, 4, 30], 3, 200, 3),
-        "short": Candidates.of([[9, 4, 30], [1, 2, 3], [7, 200, 8]], 3, 200, 3),
+        "short": Candidates.of([[9, 4, 30], [1, 2, 3, 5], [7, 200, 8]], 3, 200, 3),
         "long": Candidates.of_lists(torch.arange(1, 151).expand(3, -1) + torch.tensor([[0], [20], [50]])),
     }[lists]
     guide = policy._guide(request)
-    prior_BC, reward_BC = guide.scores(candidates)
+    prior_BC, reward_BC = guide.scores(candidates, None)
     for row in range(3):
         item_C = candidates.item_BC[row if len(candidates.item_BC) > 1 else 0]
-        expected_C = guide.prior_ND[item_C] @ guide.prior_query_BD[row]
-        torch.testing.assert_close(prior_BC[row], expected_C)
-        torch.testing.assert_close(reward_BC[row], guide.rewards(item_C.expand(3, -1))[row])
+        prior_C = guide.prior_ND[item_C] @ guide.prior_query_BD[row]
+        reward_C = guide.rewards(item_C.expand(3, -1))[row]
+        torch.testing.assert_close(prior_BC[row], prior_C.masked_fill(item_C == 0, -torch.inf))
+        torch.testing.assert_close(reward_BC[row], reward_C.masked_fill(item_C == 0, 0.0))

@@ -181,7 +181,7 @@ def test_each_query_has_its_own_reward_weight_and_the_rest_that_of_all(data: Sla
     """At weight 0 a new prior-guided policy shows the most frequent items; a reward that falls with frequency is
     stronger at weight 50.
     """
-    policy = build_policy("gfn-prior", Catalogue.of(data))
+    policy = build_policy("gfn-prior", Catalogue.of(data), {"encoder": {"id_deviation": 0.1}})  # items differ
     assert isinstance(policy, PriorGFN)
     with torch.no_grad():
         for weight in (*policy.prior.query[-1].parameters(), *policy.reward.norm.parameters()):

@@ -146,6 +146,11 @@ def score_blocks(
         yield start, score_BTc
 
 
+def all_scores(query_BD: Tensor, matrix: ItemMatrix) -> Tensor:
+    """Return the scores of all columns, (B, C); padding and closed columns have -inf."""
+    return torch.cat([score_B1c[:, 0].clone() for _, score_B1c in score_blocks(query_BD[:, None], matrix, None)], dim=1)
+
+
 def weight_blocks(
     query_BTD: Tensor, matrix: ItemMatrix, taken: Taken | None, shift_BT: Tensor, temperature: float | Tensor = 1.0
 ) -> Iterator[tuple[int, Tensor]]:

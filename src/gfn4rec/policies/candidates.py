@@ -116,16 +116,6 @@ class Candidates:
             return ItemMatrix(table_ND[self.item_BC[0]], self.num_padding_B, dtype=dtype, base_BC=base_BC)
         return ItemMatrix(table_ND, self.num_padding_B, self.item_BC, dtype=dtype, base_BC=base_BC)
 
-    def products(self, query_BD: Tensor, table_ND: Tensor) -> Tensor:
-        """Return the dot products of each request's query and the vectors of its candidates, (B, C)."""
-        if self.is_catalogue:
-            return query_BD @ table_ND.T
-        if len(self.item_BC) == 1:
-            return query_BD @ table_ND[self.item_BC[0]].T
-        if self.item_BC.shape[1] * table_ND.shape[1] > len(table_ND):  # the gathered vectors would be the larger tensor
-            return (query_BD @ table_ND.T).gather(1, self.item_BC)
-        return (table_ND[self.item_BC] @ query_BD[:, :, None])[:, :, 0]
-
 
 def _refuse_repeated(item_BC: Tensor) -> None:
     item_BC = item_BC.sort(dim=1).values

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from gfn4rec.config import ADDED_LATER
-from gfn4rec.nn.scoring import pointwise_log_probs, step_log_probs
+from gfn4rec.nn.scoring import all_scores, pointwise_log_probs, step_log_probs
 from gfn4rec.objectives import OBJECTIVES, PENALTIES
 from gfn4rec.objectives.flow import FlowBatch
 from gfn4rec.policies.backbone import Backbone, BackboneConfig, PolicyEncoderConfig
@@ -111,12 +111,15 @@ class Guide:
         return self.response_logits(item_BK).sigmoid() @ self.weight_R
 
     @torch.no_grad()
-    def scores(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """Return log pi0, up to a constant, and the predicted rewards of all candidates, (B, C)."""
-        prior_BC = candidates.products(self.prior_query_BD, self.prior_ND)
-        reward_BC = torch.zeros_like(prior_BC)
+    def scores(self, candidates: Candidates, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+        """Return log pi0, up to a constant, and the predicted rewards of all candidates, (B, C).
+
+        What may not be chosen has -inf and 0.
+        """
+        prior_BC = all_scores(self.prior_query_BD, candidates.matrix(self.prior_ND, dtype))
+        response, reward_BC = candidates.matrix(self.response_ND, dtype), torch.zeros_like(prior_BC)
         for query_BD, weight in zip(self.response_query_BRD.unbind(dim=1), self.weight_R, strict=True):
-            reward_BC.addcmul_(candidates.products(query_BD, self.response_ND).sigmoid_(), weight)
+            reward_BC.addcmul_(all_scores(query_BD, response).sigmoid_(), weight)
         return prior_BC, reward_BC
 
 
@@ -181,8 +184,9 @@ class GuidedGFN(Policy):
             prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
             return scale_B[:, None, None] * self.correction.queries(prefix_BTX)
 
-        prior_BC, reward_BC = guide.scores(candidates)
-        base_BC, dtype = prior_BC.addcmul_(reward_BC, scale_B[:, None]), self.reward.backbone.scoring_dtype
+        dtype = self.reward.backbone.scoring_dtype
+        prior_BC, reward_BC = guide.scores(candidates, dtype)
+        base_BC = prior_BC.addcmul_(reward_BC, scale_B[:, None])
         return Plan(candidates, candidates.matrix(guide.correction_ND, dtype, base_BC), queries)
 
     @override
@@ -244,7 +248,7 @@ class GuidedGFN(Policy):
     def _slates(self, guide: Guide, candidates: Candidates, slate_BK: Tensor) -> GuidedSlates:
         """Return the flows and probabilities of given slates. Only the correction has gradients."""
         column_BK, dtype = candidates.columns(slate_BK), self.reward.backbone.scoring_dtype
-        prior_BC, reward_BC = guide.scores(candidates)
+        prior_BC, reward_BC = guide.scores(candidates, dtype)
         prior, both = (
             candidates.matrix(guide.correction_ND, dtype, base_BC)
             for base_BC in (prior_BC, prior_BC + self.scale * reward_BC)
