@@ -46,7 +46,7 @@ def new_policy(objective: str) -> PriorGFN:
         objective=objective,
         reward_scale=SCALE,
         unknown_user_share=0.0,
-        encoder={**SMALL_ENCODER, "dim": 16},
+        encoder={**SMALL_ENCODER, "dim": 16, "id_deviation": 0.1},
         hidden_dims=(64,),
     )
     assert isinstance(policy, PriorGFN)
@@ -137,7 +137,11 @@ def test_the_flow_ends_at_the_prior_times_the_exponential_of_the_reward(objectiv
 def test_without_a_prior_the_flow_ends_at_the_exponential_of_the_reward(
     objective: str, item_rewards: ItemRewards
 ) -> None:
-    settings = {"encoder": {**SMALL_ENCODER, "dim": 16}, "hidden_dims": (64,), "unknown_user_share": 0.0}
+    settings = {
+        "encoder": {**SMALL_ENCODER, "dim": 16, "id_deviation": 0.1},
+        "hidden_dims": (64,),
+        "unknown_user_share": 0.0,
+    }
     policy = make_policy("gfn-anchored", CATALOGUE, settings, objective=objective, beta=3 * SCALE)
     assert isinstance(policy, AnchoredGFN)
     batch = shown(item_rewards)
