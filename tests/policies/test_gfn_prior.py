@@ -1,12 +1,14 @@
 """The prior-guided GFN: what each of its parts learns from, and what it reads."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 import torch
 
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.gfn_prior import PriorGFN
+from gfn4rec.policies.log_prior import ChoiceModel
 from gfn4rec.schema import Request
 from tests.small_catalogue import (
     HISTORY,
@@ -45,26 +47,33 @@ def test_the_prior_learns_from_the_log_and_the_correction_from_it_if_asked(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("share", "num_read"), [(1.0, 12), (0.4, 5)])
-def test_the_reward_model_learns_each_event_of_a_logged_history_from_the_events_before_it(
-    share: float, num_read: int
+@pytest.mark.parametrize(
+    ("share", "read"),
+    [(1.0, [range(12), range(12)]), (0.4, [range(5), range(5, 10)]), (0.6, [range(8), [*range(8, 12), *range(4)]])],
+)
+def test_members_learn_each_event_of_logged_histories_of_their_own_from_the_events_before_it(
+    share: float, read: list[Sequence[int]]
 ) -> None:
     catalogue = make_catalogue()
     policy = make_policy("gfn-prior", catalogue, unknown_user_share=0.0, history_share=share)
     assert isinstance(policy, PriorGFN)
     request = make_requests(catalogue, 12, length=2 * HISTORY)  # the encoder reads the latest half
-    losses = []
-    for row in range(num_read):
-        history, response = request.history_BH[row, HISTORY:], request.response_BHR[row, HISTORY:]
-        for event in range(HISTORY):
-            if history[event] == 0:
-                continue
-            before = Request(request.user_B[row : row + 1], history[None, :event], response[None, :event])
-            prob_R = policy._guide(before).response_logits(history[None, event : event + 1])[0, 0].sigmoid()
-            losses.append(-float(torch.where(response[event] > 0, prob_R, 1 - prob_R).log().sum()))
+    means = []
+    for member, rows in enumerate(read):
+        losses = []
+        for row in rows:
+            history, response = request.history_BH[row, HISTORY:], request.response_BHR[row, HISTORY:]
+            for event in range(HISTORY):
+                if history[event] == 0:
+                    continue
+                before = Request(request.user_B[row : row + 1], history[None, :event], response[None, :event])
+                scores = policy._guide(before).responses[member]
+                prob_R = scores.logits(history[None, event : event + 1])[0, 0].sigmoid()
+                losses.append(-float(torch.where(response[event] > 0, prob_R, 1 - prob_R).log().sum()))
+        means.append(sum(losses) / len(losses))
     batch = dataclasses.replace(make_batch(catalogue, 12), request=request, is_logged=True)
     terms = policy.train().loss(batch, generator()).terms
-    assert float(terms["history"]) == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+    assert float(terms["history"]) == pytest.approx(sum(means) / 2, rel=1e-4)
     assert "history" not in policy.eval().loss(batch, generator()).terms  # held-out slates follow a known history
     assert "history" not in policy.train().loss(dataclasses.replace(batch, is_logged=False), generator()).terms
 
@@ -92,16 +101,38 @@ def test_histories_are_as_long_as_the_longer_reader_needs() -> None:
 
 
 @torch.no_grad()
-def test_relevance_is_the_sum_of_the_predicted_responses_by_their_weights() -> None:
+def test_relevance_is_the_weighted_sum_of_the_mean_predicted_responses() -> None:
     policy = stirred("gfn-prior", make_catalogue(weights=(1.0, -0.5)))
     assert isinstance(policy, PriorGFN)
     batch = make_batch(policy.catalogue, 12)
     terms = policy.eval().loss(batch, generator()).terms
-    prob_BKR = policy._guide(batch.request).response_logits(batch.slate_BK).sigmoid()
-    likelihood_BKR = torch.where(batch.response_BKR > 0, prob_BKR, 1 - prob_BKR)
-    assert float(terms["response"]) == pytest.approx(-float(likelihood_BKR.log().sum(dim=2).mean()), rel=1e-5)
+    responses = policy._guide(batch.request).responses
+    prob_MBKR = torch.stack([member.logits(batch.slate_BK).sigmoid() for member in responses])
+    assert float((prob_MBKR[0] - prob_MBKR[1]).abs().mean()) > 0.01  # members start from different weights
+    likelihood_MBKR = torch.where(batch.response_BKR > 0, prob_MBKR, 1 - prob_MBKR)
+    assert float(terms["response"]) == pytest.approx(-float(likelihood_MBKR.log().sum(dim=3).mean()), rel=1e-5)
+    prob_BKR = prob_MBKR.mean(dim=0)
     relevance_BK = policy.relevance(batch.request, batch.slate_BK)
     torch.testing.assert_close(relevance_BK, prob_BKR[:, :, 0] - 0.5 * prob_BKR[:, :, 1])
+
+
+@torch.no_grad()
+def test_the_prior_is_the_geometric_mean_of_its_members_which_learn_for_themselves() -> None:
+    policy = stirred("gfn-prior", make_catalogue())
+    assert isinstance(policy, PriorGFN)
+    batch = dataclasses.replace(make_batch(policy.catalogue, 12), is_logged=True)
+    candidates = policy._candidates(None, batch.request)
+    score_MBN, losses = [], []
+    for member in policy.prior.members:
+        assert isinstance(member, ChoiceModel)
+        scores = member.encode(batch.request)
+        score_MBN.append((scores.query_BD @ scores.vector_ND.T)[:, 1:].log_softmax(dim=1))
+        losses.append(float(member.loss(batch.request, candidates, batch.slate_BK)))
+    both = policy.prior.encode(batch.request)
+    log_prob_BN = (both.query_BD @ both.vector_ND.T)[:, 1:].log_softmax(dim=1)
+    torch.testing.assert_close(log_prob_BN, torch.stack(score_MBN).mean(dim=0).log_softmax(dim=1))
+    assert abs(losses[0] - losses[1]) > 0.01
+    assert float(policy.prior.loss(batch.request, candidates, batch.slate_BK)) == pytest.approx(sum(losses) / 2)
 
 
 @torch.no_grad()

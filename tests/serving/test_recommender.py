@@ -13,6 +13,8 @@ from gfn4rec.errors import UserError
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.gfn_prior import PriorGFN
+from gfn4rec.policies.log_prior import ChoiceModel
+from gfn4rec.policies.reward_model import ResponsePredictor
 from gfn4rec.schema import Proposal, Request, Sampling
 from gfn4rec.serving.recommender import Answer, Query, Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
@@ -184,11 +186,13 @@ def test_each_query_has_its_own_reward_weight_and_the_rest_that_of_all(data: Sla
     policy = build_policy("gfn-prior", Catalogue.of(data), {"encoder": {"id_deviation": 0.1}})  # items differ
     assert isinstance(policy, PriorGFN)
     with torch.no_grad():
-        for weight in (*policy.prior.query[-1].parameters(), *policy.reward.norm.parameters()):
-            weight.zero_()
-        table_ND = policy.reward.backbone.item_table()
         rare = int(policy.catalogue.count_N[1:].argmin()) + 1
-        policy.reward.item_bias.weight.copy_(0.1 * table_ND[rare])
+        for choices, responses in zip(policy.prior.members, policy.reward.members, strict=True):
+            assert isinstance(choices, ChoiceModel)
+            assert isinstance(responses, ResponsePredictor)
+            for weight in (*choices.query[-1].parameters(), *responses.norm.parameters()):
+                weight.zero_()
+            responses.item_bias.weight.copy_(0.1 * responses.backbone.item_table()[rare])
     queries = [Query(reward_weight=0.0), Query(), Query(reward_weight=50.0)]
 
     def firsts(weight: float) -> list[str]:

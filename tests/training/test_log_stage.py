@@ -78,10 +78,10 @@ def test_a_run_that_starts_from_another_does_not_learn_from_the_log_again(data: 
 def test_a_policy_in_memory_keeps_its_weights_and_does_not_learn_from_the_log(data: SlateData, tmp_path: Path) -> None:
     policy = new_policy(data, SETTINGS)
     with torch.no_grad():
-        policy.get_parameter("prior.bias_N").fill_(0.25)
+        policy.get_parameter("prior.members.0.bias_N").fill_(0.25)
     train(tmp_path / "run", data, policy=policy)
     assert not (tmp_path / "run" / "log").exists()
-    assert (weights(tmp_path / "run", data)["prior.bias_N"] == 0.25).all()
+    assert (weights(tmp_path / "run", data)["prior.members.0.bias_N"] == 0.25).all()
 
 
 @pytest.mark.parametrize("stage", ["report_log", "report"])

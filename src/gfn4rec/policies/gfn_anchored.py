@@ -8,7 +8,8 @@ from typing_extensions import override
 
 from gfn4rec.policies.averaging import AVERAGING
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.policies.guided import GuidedConfig, GuidedGFN, PriorScores
+from gfn4rec.policies.guided import GuidedConfig, GuidedGFN
+from gfn4rec.policies.log_prior import PriorScores
 from gfn4rec.schema import Request
 
 

@@ -16,8 +16,8 @@ from gfn4rec.policies.backbone import BackboneConfig
 from gfn4rec.policies.base import Part, evaluating
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
-from gfn4rec.policies.guided import GuidedConfig, GuidedGFN, LightEncoderConfig, PriorScores
-from gfn4rec.policies.log_prior import LogPrior
+from gfn4rec.policies.guided import GuidedConfig, GuidedGFN, LightEncoderConfig
+from gfn4rec.policies.log_prior import LogPrior, PriorScores
 from gfn4rec.schema import Request
 
 
@@ -34,7 +34,7 @@ class PriorGFNConfig(GuidedConfig):
     reward_scale: float | None = Field(default=None, gt=0)
     """s, the scale of the reward against the prior; by default it is chosen on the validation slates."""
     prior_encoder: PriorEncoderConfig = PriorEncoderConfig()
-    """Sizes of the prior's request encoder."""
+    """Sizes of the prior's request encoders."""
 
     @property
     @override
@@ -73,7 +73,7 @@ class PriorGFN(GuidedGFN):
         of_prior = BackboneConfig.model_validate(
             {"encoder": config.prior_encoder.model_dump(), "hidden_dims": config.hidden_dims, "scoring": config.scoring}
         )
-        prior = LogPrior(catalogue, of_prior)
+        prior = LogPrior(catalogue, of_prior, config.num_members)
         super().__init__(catalogue, config, config.prior_encoder.state_dim, config.reward_scale or 1.0)
         self.prior = prior
         self.register_load_state_dict_post_hook(_keep_given_scale)  # type: ignore[no-untyped-call]
@@ -81,8 +81,7 @@ class PriorGFN(GuidedGFN):
     @override
     def _prior(self, request: Request) -> PriorScores:
         with evaluating(self.prior), torch.no_grad():
-            state_BS, query_BD, vector_ND = self.prior.encode(request)
-        return PriorScores(query_BD, vector_ND, state_BS)
+            return self.prior.encode(request)
 
     @override
     def _prior_terms(self, request: Request, candidates: Candidates, slate_BK: Tensor) -> dict[str, Tensor]:

@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
 from gfn4rec.config import ADDED_LATER
 from gfn4rec.nn.scoring import all_scores, pointwise_log_probs, step_log_probs
 from gfn4rec.objectives import OBJECTIVES, PENALTIES
 from gfn4rec.objectives.flow import FlowBatch
-from gfn4rec.policies.backbone import Backbone, BackboneConfig, PolicyEncoderConfig
+from gfn4rec.policies.backbone import PolicyEncoderConfig
 from gfn4rec.policies.base import Context, Loss, Part, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.correction import Correction
 from gfn4rec.policies.flow_config import ObjectiveConfig
+from gfn4rec.policies.log_prior import PriorScores
+from gfn4rec.policies.reward_model import ResponseScores, RewardModel, response_loss
 from gfn4rec.schema import Request, SlateBatch
 
 
@@ -41,7 +42,9 @@ class GuidedConfig(ObjectiveConfig):
 
     objective: str = "fl-db"
     encoder: LightEncoderConfig = LightEncoderConfig()
-    """Sizes of the reward model's request encoder."""
+    """Sizes of the reward model's request encoders."""
+    num_members: int = Field(default=2, ge=1)
+    """Number of networks whose mean is the reward model, and of those whose mean is a learned prior."""
     correction_dim: int = Field(default=32, ge=1)
     """Width of the correction's item vectors."""
     history_share: float = Field(default=0.375, ge=0, le=1)
@@ -50,65 +53,21 @@ class GuidedConfig(ObjectiveConfig):
     """Whether the correction learns from logged slates, too."""
 
 
-class RewardModel(nn.Module):
-    """Predicts the responses to an item from the request alone; an item's reward is their weighted sum.
-
-    The logit of a behaviour is the dot product of a query and the item's vector.
-    """
-
-    def __init__(self, catalogue: Catalogue, config: BackboneConfig) -> None:
-        super().__init__()
-        encoder, self._num_behaviours = config.encoder, len(catalogue.weight_R)
-        self.backbone = Backbone(catalogue, config)
-        self.query = nn.Linear(encoder.state_dim, self._num_behaviours * encoder.dim)
-        self.norm = nn.LayerNorm(encoder.dim)
-        self.item_bias = nn.Linear(encoder.dim, self._num_behaviours)  # of an item's vector, as part of the query
-
-    def queries(self, state: Tensor) -> Tensor:
-        """Return the queries of states, (..., S) -> (..., R, D + 1)."""
-        query: Tensor = self.norm(self.query(state).unflatten(-1, (self._num_behaviours, -1)))
-        query = query * query.shape[-1] ** -0.5 + self.item_bias.weight
-        return torch.cat([query, self.item_bias.bias[:, None].expand(*query.shape[:-1], 1)], dim=-1)
-
-    def vectors(self, table_ND: Tensor) -> Tensor:
-        """Return the item vectors that belong to the queries, (N, D + 1)."""
-        return F.pad(table_ND, (0, 1), value=1.0)
-
-    def history_loss(self, request: Request) -> Tensor:
-        """Return the loss of the responses in histories: those to an event are predicted from the events before it."""
-        request, table_ND = self.backbone.encoder.latest(request), self.backbone.item_table()
-        state_BTS = self.backbone.encoder.prefixes(request, table_ND)
-        is_event_BH = request.history_BH > 0
-        vector_XD = F.embedding(request.history_BH[is_event_BH], self.vectors(table_ND))
-        logit_XR = (self.queries(state_BTS[:, :-1][is_event_BH]) @ vector_XD[:, :, None])[:, :, 0]
-        return response_loss(logit_XR, request.response_BHR[is_event_BH])
-
-
-def response_loss(logits: Tensor, responses: Tensor) -> Tensor:
-    """Return the cross-entropy of the responses, (..., R), summed over behaviours, averaged over items."""
-    total = F.binary_cross_entropy_with_logits(logits, responses, reduction="sum")
-    return total / max(1, responses.shape[:-1].numel())
-
-
 @dataclass(frozen=True)
 class Guide:
     """What is known before the first item is chosen: queries per request and a vector per item, of each part."""
 
     prior_query_BD: Tensor
     prior_ND: Tensor
-    response_query_BRD: Tensor  # products with the next are the logits of the responses
-    response_ND: Tensor
+    responses: tuple[ResponseScores, ...]  # of each member of the reward model
     weight_R: Tensor  # of the responses in an item's reward
     state_BS: Tensor  # for the correction
     correction_ND: Tensor
 
-    def response_logits(self, item_BK: Tensor) -> Tensor:
-        """Return the logits of the responses to items, (B, K, R)."""
-        return F.embedding(item_BK, self.response_ND) @ self.response_query_BRD.mT
-
     def rewards(self, item_BK: Tensor) -> Tensor:
         """Return the predicted rewards of items, (B, K)."""
-        return self.response_logits(item_BK).sigmoid() @ self.weight_R
+        prob_BKR = torch.stack([member.logits(item_BK).sigmoid() for member in self.responses]).mean(dim=0)
+        return prob_BKR @ self.weight_R
 
     @torch.no_grad()
     def scores(self, candidates: Candidates, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
@@ -117,9 +76,11 @@ class Guide:
         What may not be chosen has -inf and 0.
         """
         prior_BC = all_scores(self.prior_query_BD, candidates.matrix(self.prior_ND, dtype))
-        response, reward_BC = candidates.matrix(self.response_ND, dtype), torch.zeros_like(prior_BC)
-        for query_BD, weight in zip(self.response_query_BRD.unbind(dim=1), self.weight_R, strict=True):
-            reward_BC.addcmul_(all_scores(query_BD, response).sigmoid_(), weight)
+        reward_BC, weight_R = torch.zeros_like(prior_BC), self.weight_R / len(self.responses)
+        for member in self.responses:
+            matrix = candidates.matrix(member.vector_ND, dtype)
+            for query_BD, weight in zip(member.query_BRD.unbind(dim=1), weight_R, strict=True):
+                reward_BC.addcmul_(all_scores(query_BD, matrix).sigmoid_(), weight)
         return prior_BC, reward_BC
 
 
@@ -132,15 +93,6 @@ class GuidedSlates:
     reward_BK: Tensor  # predicted
 
 
-@dataclass(frozen=True)
-class PriorScores:
-    """What a prior makes of requests: log pi0(i|u) is the product of query and vector, up to a constant."""
-
-    query_BD: Tensor
-    vector_ND: Tensor
-    state_BS: Tensor  # for the correction
-
-
 class GuidedGFN(Policy):
     """A flow whose probabilities are relative to a prior, and which starts at the predictions of a reward model."""
 
@@ -150,7 +102,7 @@ class GuidedGFN(Policy):
 
     def __init__(self, catalogue: Catalogue, config: GuidedConfig, prior_state_dim: int, scale: float) -> None:
         super().__init__(catalogue, config)
-        self.reward = RewardModel(catalogue, config)
+        self.reward = RewardModel(catalogue, config, config.num_members)
         self.correction = Correction(
             catalogue.num_items,
             catalogue.slate_size,
@@ -200,10 +152,11 @@ class GuidedGFN(Policy):
         candidates, terms = self._candidates(None, request), dict[str, Tensor]()
         guide = self._guide(request)
         if "reward" not in self.frozen:
-            terms["response"] = response_loss(guide.response_logits(batch.slate_BK), batch.response_BKR)
+            losses = [response_loss(member.logits(batch.slate_BK), batch.response_BKR) for member in guide.responses]
+            terms["response"] = torch.stack(losses).mean()
             if batch.is_logged and self.training:  # the histories of held-out slates were learned from
                 num_read = math.ceil(self.config.history_share * len(request.user_B))
-                terms["history"] = self.reward.history_loss(request[:num_read])
+                terms["history"] = self.reward.history_loss(request, num_read)
         if batch.is_logged and "prior" not in self.frozen:
             terms |= self._prior_terms(request, candidates, batch.slate_BK)
         if not batch.is_logged or self.config.correct_logged:
@@ -218,13 +171,12 @@ class GuidedGFN(Policy):
 
     def _guide(self, request: Request) -> Guide:
         """Return the guide of requests. Only the reward model's predictions and the correction have gradients."""
-        state_BS, table_ND = self.reward.backbone.encode(request)
+        state_BS, table_ND, responses = self.reward.encode(request)
         prior = self._prior(request)
         return Guide(
             prior.query_BD,
             prior.vector_ND,
-            self.reward.queries(state_BS),
-            self.reward.vectors(table_ND),
+            responses,
             self.catalogue.weight_R.to(table_ND.dtype),
             torch.cat([state_BS.detach(), prior.state_BS], dim=1),
             self.correction.table(table_ND.detach()),

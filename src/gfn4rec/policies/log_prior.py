@@ -1,5 +1,9 @@
 """The prior pi0(i|u) of a policy: which items users choose next, learned from the log."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +17,16 @@ from gfn4rec.schema import Request
 _INITIAL_SHARE = 0.1  # of the query's usual initial weights: the prior starts close to popularity
 
 
-class LogPrior(nn.Module):
+@dataclass(frozen=True)
+class PriorScores:
+    """What a prior makes of requests: log pi0(i|u) is the product of query and vector, up to a constant."""
+
+    query_BD: Tensor
+    vector_ND: Tensor
+    state_BS: Tensor  # for the correction
+
+
+class ChoiceModel(nn.Module):
     """A softmax over the catalogue: an item's score is a dot product with the request's query, plus an item bias.
 
     The bias starts at the logarithm of the item's frequency, so that an untrained prior is popularity.
@@ -30,14 +43,40 @@ class LogPrior(nn.Module):
             for parameter in last.parameters():
                 parameter.mul_(_INITIAL_SHARE)
 
-    def encode(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states of requests, their queries, (B, D + 1), and the vectors of all items, (N, D + 1)."""
+    def encode(self, request: Request) -> PriorScores:
+        """Return the scores of requests, whose queries and vectors have D + 1 dimensions."""
         state_BS, table_ND = self.backbone.encode(request)
         query_BD = torch.cat([self.query(state_BS), state_BS.new_ones(len(state_BS), 1)], dim=1)
-        return state_BS, query_BD, torch.cat([table_ND, self.bias_N[:, None]], dim=1)
+        return PriorScores(query_BD, torch.cat([table_ND, self.bias_N[:, None]], dim=1), state_BS)
 
     def loss(self, request: Request, candidates: Candidates, slate_BK: Tensor) -> Tensor:
-        """Return the mean of -log pi0 of the items of logged slates, each among the items not yet in its slate."""
-        _, query_BD, table_ND = self.encode(request)
-        matrix = candidates.matrix(table_ND, self.backbone.scoring_dtype)
-        return -pointwise_log_probs(query_BD, matrix, candidates.columns(slate_BK)).mean()
+        """Return the mean of -log P of the items of logged slates, each among the items not yet in its slate."""
+        scores = self.encode(request)
+        matrix = candidates.matrix(scores.vector_ND, self.backbone.scoring_dtype)
+        return -pointwise_log_probs(scores.query_BD, matrix, candidates.columns(slate_BK)).mean()
+
+
+class LogPrior(nn.Module):
+    """The geometric mean of several choice models, which predicts choices better than any of them.
+
+    They differ in their initial weights, and each learns for itself. The mean of their scores is one dot product, of
+    longer vectors.
+    """
+
+    def __init__(self, catalogue: Catalogue, config: BackboneConfig, num_members: int) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(ChoiceModel(catalogue, config) for _ in range(num_members))
+
+    def encode(self, request: Request) -> PriorScores:
+        """Return the mean scores of requests, with the states of the first member."""
+        scores = [member.encode(request) for member in self._choice_models()]
+        query_BD = torch.cat([member.query_BD for member in scores], dim=1) / len(scores)
+        return PriorScores(query_BD, torch.cat([member.vector_ND for member in scores], dim=1), scores[0].state_BS)
+
+    def loss(self, request: Request, candidates: Candidates, slate_BK: Tensor) -> Tensor:
+        """Return the mean loss of the members on logged slates."""
+        losses = [member.loss(request, candidates, slate_BK) for member in self._choice_models()]
+        return torch.stack(losses).mean()
+
+    def _choice_models(self) -> Iterator[ChoiceModel]:
+        return cast(Iterator[ChoiceModel], iter(self.members))
