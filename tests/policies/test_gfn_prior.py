@@ -23,7 +23,8 @@ from tests.small_catalogue import (
 
 
 @pytest.mark.parametrize(
-    ("term", "part"), [("response", "reward"), ("history", "reward"), ("prior", "prior"), ("step", "correction")]
+    ("term", "part"),
+    [("response", "reward"), ("history", "reward"), ("prior", "prior"), ("step", "correction")],
 )
 def test_each_part_learns_by_its_own_term_of_the_loss_alone(term: str, part: str) -> None:
     policy = stirred("gfn-prior", make_catalogue())
@@ -31,6 +32,27 @@ def test_each_part_learns_by_its_own_term_of_the_loss_alone(term: str, part: str
     policy._loss(batch, generator(), None).terms[term].backward()
     learning = {name.partition(".")[0] for name, weight in policy.named_parameters() if weight.grad is not None}
     assert learning == {part}
+
+
+def test_pair_effects_learn_by_their_error_on_shown_slates_alone() -> None:
+    policy = stirred("gfn-prior", make_catalogue())
+    assert isinstance(policy, PriorGFN)
+    batch = make_batch(policy.catalogue, 12)
+    loss = policy._loss(batch, generator(), None).terms["pairs"]
+    with torch.no_grad():
+        guide = policy._guide(batch.request)
+        effect_BKK = policy.pairs.effects(batch.slate_BK, guide.pair_ND)
+        reward_BK = guide.rewards(batch.slate_BK)
+    errors = [
+        float(batch.item_reward_BK[row, place] - reward_BK[row, place])
+        - sum(float(effect_BKK[row, place, other]) for other in range(3))
+        for row in range(12)
+        for place in range(3)
+    ]
+    assert float(loss.detach()) == pytest.approx(sum(error**2 for error in errors) / 36, rel=1e-4)
+    loss.backward()
+    learning = {name.partition(".")[0] for name, weight in policy.named_parameters() if weight.grad is not None}
+    assert learning == {"pairs"}
 
 
 @pytest.mark.parametrize("correct_logged", [True, False])
@@ -43,6 +65,7 @@ def test_the_prior_learns_from_the_log_and_the_correction_from_it_if_asked(
     terms = policy.loss(batch, generator()).terms
     assert ("prior" in terms) == is_logged
     assert ("step" in terms) == (correct_logged or not is_logged)
+    assert ("pairs" in terms) == (not is_logged)
     assert batch.to("cpu").is_logged == is_logged
 
 

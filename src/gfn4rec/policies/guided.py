@@ -1,7 +1,8 @@
 """What the prior-guided and the anchored GFN share: a flow on top of a prior and of a reward model.
 
-The logits of a step are log pi0(i|u) + s (r(u, i) + correction(u, prefix, i)), where s = beta / K is the scale of the
-reward against the prior pi0. At inference `Sampling.reward_weight` multiplies s.
+The logits of a step are log pi0(i|u) + s (r(u, i) + e(prefix, i) + correction(u, prefix, i)), where s = beta / K is the
+scale of the reward against the prior pi0. At inference `Sampling.reward_weight` multiplies s. The reward model r and
+the effects e of items on each other learn to predict responses; the correction learns by the flow objective.
 """
 
 import math
@@ -26,6 +27,7 @@ from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.correction import Correction
 from gfn4rec.policies.flow_config import ObjectiveConfig
 from gfn4rec.policies.log_prior import PriorScores
+from gfn4rec.policies.pair_effects import PairEffects, added
 from gfn4rec.policies.reward_model import ResponseScores, RewardModel, response_loss
 from gfn4rec.schema import Request, SlateBatch
 
@@ -47,6 +49,8 @@ class GuidedConfig(ObjectiveConfig):
     """Number of networks whose mean is the reward model, and of those whose mean is a learned prior."""
     correction_dim: int = Field(default=32, ge=1)
     """Width of the correction's item vectors."""
+    pair_dim: int = Field(default=16, ge=1)
+    """Width of the item vectors whose products are the effects of items on each other."""
     history_share: float = Field(default=0.375, ge=0, le=1)
     """Share of logged requests whose histories the reward model learns from; it overfits if it reads them too often."""
     correct_logged: bool = True
@@ -63,11 +67,16 @@ class Guide:
     weight_R: Tensor  # of the responses in an item's reward
     state_BS: Tensor  # for the correction
     correction_ND: Tensor
+    pair_ND: Tensor
 
     def rewards(self, item_BK: Tensor) -> Tensor:
         """Return the predicted rewards of items, (B, K)."""
         prob_BKR = torch.stack([member.logits(item_BK).sigmoid() for member in self.responses]).mean(dim=0)
         return prob_BKR @ self.weight_R
+
+    def list_vectors(self) -> Tensor:
+        """Return the item vectors of correction and pair effects; only the correction has gradients."""
+        return torch.cat([self.correction_ND, self.pair_ND.detach()], dim=1)
 
     @torch.no_grad()
     def scores(self, candidates: Candidates, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
@@ -90,7 +99,9 @@ class GuidedSlates:
 
     log_flow_BT: Tensor  # after 0 .. K items
     log_pf_BK: Tensor  # relative to the prior
-    reward_BK: Tensor  # predicted
+    reward_BK: Tensor  # predicted, without the effects of other items
+    received_BK: Tensor  # predicted effects of all other items on each item
+    added_BK: Tensor  # what each item adds to the sum of these effects, given the items before it
 
 
 class GuidedGFN(Policy):
@@ -111,6 +122,7 @@ class GuidedGFN(Policy):
             config.correction_dim,
             config.hidden_dims,
         )
+        self.pairs = PairEffects(catalogue.num_items, catalogue.slate_size, config.encoder.dim, config.pair_dim)
         self.register_buffer("scale", torch.tensor(scale))
 
     @abstractmethod
@@ -128,18 +140,23 @@ class GuidedGFN(Policy):
 
     @override
     def plan(self, context: Context) -> Plan:
-        """Return a plan whose queries are those of the correction, on top of the scores of prior and reward model."""
+        """Return a plan whose queries are those of the list effects, on top of the scores of prior and reward model."""
         guide, candidates = self._guide(context.request), context.candidates
         scale_B = (self.scale * context.reward_weight).to(self.scale.dtype).expand(len(guide.state_BS))
 
         def queries(slate_BK: Tensor, steps: range) -> Tensor:
             prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, steps)
-            return scale_B[:, None, None] * self.correction.queries(prefix_BTX)
+            return scale_B[:, None, None] * self._queries(prefix_BTX, slate_BK, guide, steps)
 
         dtype = self.reward.backbone.scoring_dtype
         prior_BC, reward_BC = guide.scores(candidates, dtype)
         base_BC = prior_BC.addcmul_(reward_BC, scale_B[:, None])
-        return Plan(candidates, candidates.matrix(guide.correction_ND, dtype, base_BC), queries)
+        return Plan(candidates, candidates.matrix(guide.list_vectors(), dtype, base_BC), queries)
+
+    def _queries(self, prefix_BTX: Tensor, slate_BK: Tensor, guide: Guide, steps: range) -> Tensor:
+        """Return the queries of steps, which belong to `Guide.list_vectors`; only the correction has gradients."""
+        pair_BTD = self.pairs.queries(slate_BK, guide.pair_ND.detach(), steps)
+        return torch.cat([self.correction.queries(prefix_BTX), pair_BTD], dim=2)
 
     @override
     def _trained_relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
@@ -159,6 +176,8 @@ class GuidedGFN(Policy):
                 terms["history"] = self.reward.history_loss(request, num_read)
         if batch.is_logged and "prior" not in self.frozen:
             terms |= self._prior_terms(request, candidates, batch.slate_BK)
+        if not batch.is_logged:  # the items of a logged slate were chosen one by one, not shown as a list
+            terms["pairs"] = self._pair_loss(guide, batch)
         if not batch.is_logged or self.config.correct_logged:
             terms |= self._flow_terms(guide, candidates, batch)
         return Loss(torch.stack(list(terms.values())).sum(), terms)
@@ -180,12 +199,25 @@ class GuidedGFN(Policy):
             self.catalogue.weight_R.to(table_ND.dtype),
             torch.cat([state_BS.detach(), prior.state_BS], dim=1),
             self.correction.table(table_ND.detach()),
+            self.pairs.table(table_ND.detach()),
         )
+
+    def _pair_loss(self, guide: Guide, batch: SlateBatch) -> Tensor:
+        """Return the squared error of item rewards predicted with pair effects, by which only those learn."""
+        effect_BKK = self.pairs.effects(batch.slate_BK, guide.pair_ND)
+        predicted_BK = guide.rewards(batch.slate_BK).detach() + effect_BKK.sum(dim=2)
+        return (batch.item_reward_BK - predicted_BK).square().mean()
 
     def _flow_terms(self, guide: Guide, candidates: Candidates, batch: SlateBatch) -> dict[str, Tensor]:
         """Return the penalties of the objective's residuals, in units of the reward."""
         objective, slates = OBJECTIVES[self.config.objective], self._slates(guide, candidates, batch.slate_BK)
-        credited_BK = {"none": None, "observed": batch.item_reward_BK, "predicted": slates.reward_BK}[objective.gains]
+        # An item is credited with its effects on the items before it, not with those of later items on it.
+        moved_BK = slates.added_BK - slates.received_BK
+        credited_BK = {
+            "none": None,
+            "observed": batch.item_reward_BK + moved_BK,
+            "predicted": slates.reward_BK + slates.added_BK,
+        }[objective.gains]
         flow = FlowBatch(
             log_flow_BT=slates.log_flow_BT if objective.needs_node_flows else slates.log_flow_BT[:, :1],
             log_pf_BK=slates.log_pf_BK,
@@ -200,24 +232,24 @@ class GuidedGFN(Policy):
     def _slates(self, guide: Guide, candidates: Candidates, slate_BK: Tensor) -> GuidedSlates:
         """Return the flows and probabilities of given slates. Only the correction has gradients."""
         column_BK, dtype = candidates.columns(slate_BK), self.reward.backbone.scoring_dtype
+        size, vector_ND = slate_BK.shape[1], guide.list_vectors()
         prior_BC, reward_BC = guide.scores(candidates, dtype)
         prior, both = (
-            candidates.matrix(guide.correction_ND, dtype, base_BC)
-            for base_BC in (prior_BC, prior_BC + self.scale * reward_BC)
+            candidates.matrix(vector_ND, dtype, base_BC) for base_BC in (prior_BC, prior_BC + self.scale * reward_BC)
         )
-        prefix_BTX = self.correction.prefixes(
-            guide.state_BS, slate_BK, guide.correction_ND, range(slate_BK.shape[1] + 1)
-        )
-        query_BKD = self.scale * self.correction.queries(prefix_BTX[:, :-1])
+        prefix_BTX = self.correction.prefixes(guide.state_BS, slate_BK, guide.correction_ND, range(size + 1))
+        query_BKD = self.scale * self._queries(prefix_BTX[:, :-1], slate_BK, guide, range(size))
         log_prob_BK, reward_BK = step_log_probs(query_BKD, both, column_BK), reward_BC.gather(1, column_BK)
         with torch.no_grad():
             uncorrected_BD = torch.zeros_like(query_BKD[:, 0])
             prior_BK, start_BK = (pointwise_log_probs(uncorrected_BD, matrix, column_BK) for matrix in (prior, both))
-            start_BT = self._uncorrected_flows(reward_BK, start_BK[:, 0] - prior_BK[:, 0])
+            effect_BKK = self.pairs.effects(slate_BK, guide.pair_ND)
+            added_BK = added(effect_BKK)
+            start_BT = self._uncorrected_flows(reward_BK, added_BK, start_BK[:, 0] - prior_BK[:, 0])
         log_flow_BT = start_BT + self.scale * self.correction.flows(prefix_BTX)
-        return GuidedSlates(log_flow_BT, log_prob_BK - prior_BK, reward_BK)
+        return GuidedSlates(log_flow_BT, log_prob_BK - prior_BK, reward_BK, effect_BKK.sum(dim=2), added_BK)
 
-    def _uncorrected_flows(self, reward_BK: Tensor, log_ratio_B: Tensor) -> Tensor:
+    def _uncorrected_flows(self, reward_BK: Tensor, added_BK: Tensor, log_ratio_B: Tensor) -> Tensor:
         """Return the log flows, (B, T), of prior and reward model alone.
 
         They are given by the predicted rewards, and by the first item's log-probability relative to the prior. A step
@@ -227,5 +259,5 @@ class GuidedGFN(Policy):
         step_B, size = self.scale * reward_BK[:, 0] - log_ratio_B, reward_BK.shape[1]
         flow_BT = step_B[:, None] * torch.arange(size, -1, -1, device=reward_BK.device)
         if OBJECTIVES[self.config.objective].gains == "none":  # flows hold the rewards of the items so far
-            flow_BT[:, 1:] += self.scale * reward_BK.cumsum(dim=1)
+            flow_BT[:, 1:] += self.scale * (reward_BK + added_BK).cumsum(dim=1)
         return flow_BT
