@@ -7,7 +7,7 @@ DEMO := build/demo
 .PHONY: demo test lint format benchmark clean
 
 demo: $(VENV)/installed
-	$(BIN)/gfn4rec data prepare synthetic-small --out $(DEMO)/data
+	$(BIN)/gfn4rec data prepare synthetic-small --out $(DEMO)/data --force
 	$(BIN)/gfn4rec data show $(DEMO)/data --count 3
 	$(BIN)/gfn4rec reproduce data online --data $(DEMO)/data --out $(DEMO)/report
 	@echo && echo "Open $(DEMO)/report/index.html. Next: $(BIN)/gfn4rec --help, or your own log, as README.md shows."

@@ -33,6 +33,7 @@ def log(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+FORCE = ("--force",)
 PREPARE = ("--core", 1, "--slate-size", 2, "--behaviour", "click")
 
 
@@ -112,7 +113,7 @@ def test_kuairand_options_arrive(cli: Cli, tmp_path: Path) -> None:
     assert plain["settings"]["test_slates"] == 4
     assert plain["statistics"]["test_slates"] == 4 * plain["users"]
     standard.rename(tmp_path / "raw" / "log_random_4_22_to_5_08_1k.csv")
-    without, with_random = (json.loads(cli(*prepare, *option).out) for option in ((), ("--include-random",)))
+    without, with_random = (json.loads(cli(*prepare, *option).out) for option in (FORCE, (*FORCE, "--include-random")))
     assert without["statistics"]["raw_records"] < with_random["statistics"]["raw_records"]
     assert with_random["statistics"]["raw_records"] == plain["statistics"]["raw_records"]
 
@@ -355,3 +356,34 @@ def test_offline_is_said_in_one_line(fails: Fails, tmp_path: Path, monkeypatch: 
     assert "cannot be downloaded" in line
     assert "unpack it, and name the folder with ratings.dat, movies.dat, users.dat by --raw" in line
     assert not (tmp_path / "out").exists()
+
+
+def test_a_data_set_is_replaced_only_by_force(cli: Cli, fails: Fails, log: Callable[..., Path], tmp_path: Path) -> None:
+    prepare = ("data", "prepare", log(), "--out", tmp_path / "out", *PREPARE)
+    assert cli(*prepare).code == 0
+    before = (tmp_path / "out" / "manifest.json").read_bytes()
+    line = fails(*prepare, "--slate-size", 1)
+    assert "out: holds a prepared data set; replace it with --force, or choose another --out" in line
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == before
+    assert cli(*prepare, "--slate-size", 1, "--force").code == 0
+    assert (tmp_path / "out" / "manifest.json").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("num_clicks", "warning"),
+    [
+        (0, "click never occurs; check what counts as click, or leave it out"),
+        (49, "click occurs in only 49 rows, too few to learn from; leave it out, or lower --core"),
+        (50, None),
+        (99, None),
+        (100, "click is true in every row, so nothing says what users do not respond to; "),
+    ],
+)
+def test_behaviours_that_say_little_are_named(cli: Cli, tmp_path: Path, num_clicks: int, warning: str | None) -> None:
+    lines = (f"{row % 5},{row % 20},{row},{int(row < num_clicks)}\n" for row in range(100))
+    (tmp_path / "log.csv").write_text("user,item,time,click\n" + "".join(lines))
+    prepare = ("data", "prepare", tmp_path / "log.csv", *PREPARE)
+    found = json.loads(cli(*prepare, "--out", tmp_path / "json", "--json").out)["warnings"]
+    assert [text[: len(warning or "")] for text in found] == ([warning] if warning else [])
+    for printed in (cli(*prepare, "--out", tmp_path / "text").out, cli("data", "describe", tmp_path / "text").out):
+        assert ("Warning: click" in printed) == bool(warning)

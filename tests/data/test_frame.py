@@ -118,9 +118,10 @@ def test_from_a_frame_to_a_prepared_directory(csv: Path, tmp_path: Path, make: M
     config = PrepareConfig(core=1, slate_size=2)
     manifest = prepare(read, config, tmp_path / "shop")
     assert (manifest.name, manifest.rho, manifest.raw_files) == ("shop", 0.3, ())
+    like = {"column": "rating", "comparison": ">=", "value": 4, "weight": 2}
     assert manifest.origin == {
         "log": {"user": "uid", "item": "vid", "time": "ts"},
-        "behaviours": {"click": {"column": "is_click"}, "like": {"column": "rating", "at_least": 4, "weight": 2}},
+        "behaviours": {"click": {"column": "is_click"}, "like": like},
     }
     data = SlateData.open(tmp_path / "shop")
     assert data.item_features.categorical.keys() == {"genre"}
@@ -137,9 +138,9 @@ def test_from_a_frame_to_a_prepared_directory(csv: Path, tmp_path: Path, make: M
         ({}, {"time": "date"}, "or, if the rows are in order, pass time=None"),
         ({}, {"user": "vid"}, "log: the columns of user and item are the same, 'vid'"),
         ({}, {"behaviours": {"like": "raing>=4"}}, "log: no column 'raing'; did you mean 'rating'?"),
-        ({}, {"behaviours": {"like": "rating>4"}}, "behaviours['like'] = 'rating>4': write COLUMN or COLUMN>=NUMBER"),
+        ({}, {"behaviours": {"like": "rating=>4"}}, "behaviours['like'] = 'rating=>4': write COLUMN, "),
         ({}, {"behaviours": {"like": "rating>=x"}}, "behaviours['like'] = 'rating>=x': 'x' is not a number"),
-        ({}, {"behaviours": {"like": "rating>=nan"}}, "'rating>=nan': at_least: Input should be a finite number"),
+        ({}, {"behaviours": {"like": "rating>=nan"}}, "'rating>=nan': 'nan' is not a number"),
         ({}, {"behaviours": {"time": "rating>=4"}}, "behaviour 'time': names must differ"),
         ({}, {"behaviours": {"late": "ts"}}, "behaviour 'late': column 'ts' is the user, the item or the time"),
         ({}, {"behaviours": {}}, "no behaviour given"),

@@ -333,7 +333,8 @@ def test_the_seed_of_a_synthetic_set(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("what", "options", "message"),
     [
         ("log.csv", ReadOptions(), "say what counts as a response"),
-        ("log.csv", ReadOptions(behaviour=("a=b>4",)), "write NAME, NAME=COLUMN or NAME=COLUMN>=NUMBER"),
+        ("log.csv", ReadOptions(behaviour=("a=b=>4",)), "--behaviour 'a=b=>4': write COLUMN, "),
+        ("log.csv", ReadOptions(behaviour=("=b",)), "--behaviour '=b': write NAME, or NAME= and COLUMN"),
         ("log.csv", ReadOptions(behaviour=("a=b>=x",)), "'x' is not a number"),
         ("log.csv", ReadOptions(behaviour=("a",), weight=("b=1",)), "--weight b=1: there is no --behaviour 'b'"),
         ("log.csv", ReadOptions(behaviour=("a",), weight=("a=x",)), "--weight a=x: write NAME=NUMBER"),

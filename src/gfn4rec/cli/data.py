@@ -16,6 +16,7 @@ from gfn4rec.data.read import ReadOptions, default_test_slates, read_data
 from gfn4rec.data.readers import SOURCES, SYNTHETIC
 from gfn4rec.data.storage import read_manifest
 from gfn4rec.data.synthetic import PRESETS
+from gfn4rec.errors import UserError
 from gfn4rec.storage import refuse_foreign
 
 if TYPE_CHECKING:
@@ -41,9 +42,10 @@ def prepare_command(
     target: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Directory to write; a data set in it is replaced.", show_default="data/NAME"
+            "--out", metavar="DIR", help="Directory to write the prepared data set to.", show_default="data/NAME"
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a prepared data set in that directory.")] = False,
     raw: Annotated[
         Path | None,
         typer.Option(
@@ -87,7 +89,10 @@ def prepare_command(
         list[str] | None,
         typer.Option(
             metavar='"NAME=COLUMN>=X"',
-            help='A kind of response, as in click=is_click (a column of 0 and 1) or "like=rating>=4"; repeatable.',
+            help=(
+                'A kind of response, as in click=is_click (a column of 0 and 1), "like=rating>=4", '
+                '"buy=event==purchase" or "buy=event in order, purchase"; repeatable.'
+            ),
             rich_help_panel=_OWN,
         ),
     ] = None,
@@ -144,6 +149,8 @@ def prepare_command(
     name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
     refuse_foreign(target, FORMAT)  # before the work starts
+    if not force and target.is_dir() and any(target.iterdir()):
+        raise UserError(f"{target}: holds a prepared data set; replace it with --force, or choose another --out")
     with working(f"reading {what}") as work:
         interactions = read_data(what, options, work.downloaded)
         manifest = prepare(interactions, config, target, name, work.stage)
@@ -227,6 +234,8 @@ def _print_summary(console: Console, summary: Summary) -> None:
         for name, value in rows.items():
             section.add_row(name, value if isinstance(value, str) else f"{value:,}")
         console.print(section)
+    for warning in summary.warnings:
+        console.print(f"\nWarning: {warning}.")
 
 
 def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:

@@ -2,7 +2,9 @@
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import FeatureKind
-from gfn4rec.data.manifest import FeatureEntry, Manifest, PrepareConfig, Statistics
+from gfn4rec.data.manifest import BehaviourEntry, FeatureEntry, Manifest, PrepareConfig, Statistics
+
+FEWEST_POSITIVES = 50
 
 
 class BehaviourSummary(StrictConfig):
@@ -35,6 +37,7 @@ class Summary(StrictConfig):
     settings: PrepareConfig
     features: dict[str, dict[str, FeatureSummary]]  # of "users" and of "items"
     raw_files: dict[str, str]  # their checksums
+    warnings: tuple[str, ...]  # about behaviours that hardly anything can be learned from
 
 
 def summarise(manifest: Manifest) -> Summary:
@@ -60,7 +63,23 @@ def summarise(manifest: Manifest) -> Summary:
         settings=manifest.settings,
         features={"users": _features(manifest.user_features), "items": _features(manifest.item_features)},
         raw_files={file.name: file.sha256 for file in manifest.raw_files},
+        warnings=tuple(filter(None, (_warning(behaviour, counts.rows) for behaviour in manifest.behaviours))),
     )
+
+
+def _warning(behaviour: BehaviourEntry, num_rows: int) -> str:
+    """Return what is wrong with a behaviour and the remedy, or nothing."""
+    num_positives, name = round(behaviour.rate * num_rows), behaviour.name
+    if num_positives == 0:
+        return f"{name} never occurs; check what counts as {name}, or leave it out"
+    if num_positives == num_rows:
+        return (
+            f"{name} is true in every row, so nothing says what users do not respond to; "
+            f"add rows of items that were shown without {name}"
+        )
+    if num_positives < FEWEST_POSITIVES:
+        return f"{name} occurs in only {num_positives} rows, too few to learn from; leave it out, or lower --core"
+    return ""
 
 
 def _features(features: tuple[FeatureEntry, ...]) -> dict[str, FeatureSummary]:

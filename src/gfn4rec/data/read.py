@@ -7,8 +7,9 @@ from pathlib import Path
 from gfn4rec.data.download import Progress, fetch
 from gfn4rec.data.interactions import Interactions
 from gfn4rec.data.readers import SOURCES, SYNTHETIC, find_source, read_published, read_synthetic
-from gfn4rec.data.readers.own import BehaviourConfig, OwnData, parse_behaviour, read_own
+from gfn4rec.data.readers.own import OwnData, read_own
 from gfn4rec.data.readers.recbole import read_recbole
+from gfn4rec.data.readers.responses import BehaviourConfig, parse_behaviour
 from gfn4rec.errors import UserError
 
 

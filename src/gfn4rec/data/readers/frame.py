@@ -13,7 +13,8 @@ import polars as pl
 from pydantic import JsonValue
 
 from gfn4rec.data.interactions import Interactions
-from gfn4rec.data.readers.own import BehaviourConfig, LogColumns, build_interactions, log_kinds, parse_response
+from gfn4rec.data.readers.own import LogColumns, build_interactions, log_kinds
+from gfn4rec.data.readers.responses import BehaviourConfig, parse_response
 from gfn4rec.data.tables import Kinds, check_columns, typed_table
 from gfn4rec.errors import UserError
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 
 from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions, at_least
-from gfn4rec.data.readers.own import BehaviourConfig
 from gfn4rec.data.readers.recbole import read_recbole
+from gfn4rec.data.readers.responses import parse_response
 from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.tables import ColumnKind, read_table
 
@@ -45,7 +45,7 @@ def read_ml_100k(raw: Path) -> Interactions:
     if not (raw / "u.data").exists() and any(raw.glob("*.inter")):
         return read_recbole(
             raw,
-            behaviours={name: BehaviourConfig(column="rating", at_least=at) for name, at in THRESHOLDS.items()},
+            behaviours={name: parse_response(f"rating>={at}", name) for name, at in THRESHOLDS.items()},
             kinds={"class": "multi", "gender": "categorical", "age": "numeric", "occupation": "categorical"},
             rename={"class": "genres"},
         )

@@ -8,8 +8,8 @@ item = "video"
 time = "ts"
 
 [behaviours]
-click = { column = "is_click" }
-like = { column = "rating", at_least = 4 }
+click = "is_click"
+like = "rating>=4"
 hate = { column = "is_hate", weight = -1 }
 
 [items]
@@ -24,7 +24,6 @@ price = { kind = "numeric" }
 ```
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
@@ -43,15 +42,12 @@ from gfn4rec.data.interactions import (
     FeatureTable,
     Interactions,
     RawFile,
-    at_least,
     check_names,
 )
+from gfn4rec.data.readers.responses import BehaviourConfig
 from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.tables import ColumnKind, read_table
 from gfn4rec.errors import UserError
-
-_BEHAVIOUR = re.compile(r"(?P<name>[^=<>]+)(=(?P<response>.*))?")
-_RESPONSE = re.compile(r"(?P<column>[^=<>]+?)\s*(>=\s*(?P<at_least>\S+))?")
 
 
 def _known_encoding(name: str) -> str:
@@ -105,14 +101,6 @@ class LogConfig(LogColumns):
     encoding: Encoding = "utf-8"
 
 
-class BehaviourConfig(StrictConfig):
-    """A response: a 0/1 column, or a number with a threshold."""
-
-    column: str
-    at_least: FiniteFloat | None = None
-    weight: FiniteFloat = 1.0
-
-
 class FeatureConfig(StrictConfig):
     """A feature: a column and its kind."""
 
@@ -144,30 +132,6 @@ class OwnData(StrictConfig):
 
 
 Behaviours: TypeAlias = Mapping[str, BehaviourConfig]
-
-
-def parse_behaviour(text: str) -> tuple[str, BehaviourConfig]:
-    """Parse the flag's `click`, `click=is_click` or `like=rating>=4`: a name, and its column with a threshold."""
-    where, form = f"--behaviour {text!r}", "NAME, NAME=COLUMN or NAME=COLUMN>=NUMBER"
-    match = _BEHAVIOUR.fullmatch(text.strip())
-    if match is None:
-        raise UserError(f"{where}: write {form}")
-    name = match["name"].strip()
-    return name, parse_response(name if match["response"] is None else match["response"], where, form)
-
-
-def parse_response(text: str, where: str, form: str = "COLUMN or COLUMN>=NUMBER") -> BehaviourConfig:
-    """Parse `is_click` or `rating>=4`; errors start with `where` and ask for `form`."""
-    match = _RESPONSE.fullmatch(text.strip())
-    if match is None:
-        raise UserError(f"{where}: write {form}")
-    if match["at_least"] is None:
-        return BehaviourConfig(column=match["column"])
-    try:
-        threshold = float(match["at_least"])
-    except ValueError:
-        raise UserError(f"{where}: {match['at_least']!r} is not a number") from None
-    return BehaviourConfig.parse({"column": match["column"], "at_least": threshold}, where)
 
 
 def read_own(config: OwnData, folder: Path) -> Interactions:
@@ -202,11 +166,29 @@ def log_kinds(columns: LogColumns, behaviours: Behaviours) -> dict[str, ColumnKi
     if columns.is_timed:
         kinds[columns.time] = "time"
     for name, behaviour in behaviours.items():
-        column = behaviour.column
-        if kinds.get(column) in ("id", "time"):
-            raise UserError(f"behaviour {name!r}: column {column!r} is the user, the item or the time already")
-        kinds[column] = "number" if behaviour.at_least is not None else kinds.get(column, "flag")
-    return kinds
+        if kinds.get(behaviour.column) in ("id", "time"):
+            raise UserError(
+                f"behaviour {name!r}: column {behaviour.column!r} is the user, the item or the time already"
+            )
+    return kinds | {
+        column: _response_kind(column, behaviours) for column in (one.column for one in behaviours.values())
+    }
+
+
+def _response_kind(column: str, behaviours: Behaviours) -> ColumnKind:
+    """Return what a column of responses holds: text only if every behaviour of this column compares it so."""
+    users = {name: config for name, config in behaviours.items() if config.column == column}
+    if all(config.comparison is None for config in users.values()):
+        return "flag"
+    if not any(config.is_ordered or config.comparison is None for config in users.values()):
+        return "text"
+    for name, config in users.items():
+        if any(isinstance(value, str) for value in config.values):
+            raise UserError(
+                f"behaviour {name!r}: column {column!r} holds numbers for another behaviour; compare it with "
+                "numbers here, too"
+            )
+    return "number"
 
 
 def build_interactions(
@@ -220,14 +202,11 @@ def build_interactions(
     origin: Mapping[str, JsonValue],
     rho: float,
 ) -> Interactions:
-    """Rename the columns of a typed table, apply thresholds, and validate the result."""
+    """Rename the columns of a typed table, compute the responses, and validate the result."""
     time = pl.col(columns.time).to_physical() if columns.is_timed else pl.int_range(pl.len(), dtype=pl.Int64)
-    responses = [
-        (pl.col(config.column) if config.at_least is None else at_least(config.column, config.at_least)).alias(name)
-        for name, config in behaviours.items()
-    ]
+    responses = [config.responses(table[config.column]).alias(name) for name, config in behaviours.items()]
     return Interactions(
-        log=table.select(user=columns.user, item=columns.item, time=time).hstack(table.select(responses)),
+        log=table.select(user=columns.user, item=columns.item, time=time).hstack(responses),
         behaviours=tuple(Behaviour(name, config.weight) for name, config in behaviours.items()),
         users=users,
         items=items,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gfn4rec.data.interactions import RESERVED_FEATURES, FeatureKind, Interactions
-from gfn4rec.data.readers.own import BehaviourConfig, FeatureConfig, LogConfig, OwnData, TableConfig, read_own
+from gfn4rec.data.readers.own import FeatureConfig, LogConfig, OwnData, TableConfig, read_own
+from gfn4rec.data.readers.responses import BehaviourConfig
 from gfn4rec.data.table_file import TableFile
 from gfn4rec.errors import UserError
 
