@@ -157,7 +157,7 @@ def test_help_without_arguments_is_no_error_message(cli: Cli) -> None:
             "behaviour 'time': names must differ from each other and from user, item, time",
         ),
         (("--behaviour", "*=click"), "behaviour '*': write a name of letters"),
-        (("--behaviour", "late=time>=4"), "behaviour 'late': column 'time' is the user, the item or the time already"),
+        (("--behaviour", "late=time>=4"), "behaviour 'late': column 'time' holds the time already"),
         (("--weight", "click=nan"), "--weight click=nan: write NAME=NUMBER, with a finite number"),
         (("--weight", "click=1", "--weight", "click=2"), "--weight click=2: 'click' has a weight already"),
         (("--order", "file", "--time-column", "when"), "--time-column has no meaning with --order file"),

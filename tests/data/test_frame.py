@@ -142,7 +142,7 @@ def test_from_a_frame_to_a_prepared_directory(csv: Path, tmp_path: Path, make: M
         ({}, {"behaviours": {"like": "rating>=x"}}, "behaviours['like'] = 'rating>=x': 'x' is not a number"),
         ({}, {"behaviours": {"like": "rating>=nan"}}, "'rating>=nan': 'nan' is not a number"),
         ({}, {"behaviours": {"time": "rating>=4"}}, "behaviour 'time': names must differ"),
-        ({}, {"behaviours": {"late": "ts"}}, "behaviour 'late': column 'ts' is the user, the item or the time"),
+        ({}, {"behaviours": {"late": "ts"}}, "behaviour 'late': column 'ts' holds the time already"),
         ({}, {"behaviours": {}}, "no behaviour given"),
         ({}, {"weights": {"lik": 2}}, "weights['lik']: there is no behaviour of this name"),
         ({}, {"weights": {"like": float("inf")}}, "behaviour 'like' has the weight inf"),

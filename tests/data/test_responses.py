@@ -1,5 +1,6 @@
 """What counts as a response: columns of 0 and 1, and comparisons of numbers and text."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -46,7 +47,12 @@ def responses(path: Path, *behaviour: str) -> list[list[int]]:
 @pytest.fixture(params=["csv", "parquet", "jsonl"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path, frame = tmp_path / f"log.{request.param}", pl.DataFrame(ROWS)
-    {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[request.param](path)
+    writers: dict[str, Callable[[Path], object]] = {
+        "csv": frame.write_csv,
+        "parquet": frame.write_parquet,
+        "jsonl": frame.write_ndjson,
+    }
+    writers[request.param](path)
     return path
 
 

@@ -238,7 +238,7 @@ def test_a_write_that_really_fails(prepared: Path) -> None:
     before = contents(prepared.parent)
     program = (
         "import sys; from gfn4rec.cli import main; "
-        f"sys.exit(main(['data', 'prepare', 'synthetic-small', '--out', {str(prepared)!r}]))"
+        f"sys.exit(main(['data', 'prepare', 'synthetic-small', '--force', '--out', {str(prepared)!r}]))"
     )
     limit = 20_000
     ended = subprocess.run(

@@ -85,6 +85,30 @@ def prepare_command(
     time_column: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of times.", show_default="time", rich_help_panel=_OWN)
     ] = None,
+    slate_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of slate ids: which items were shown together.", rich_help_panel=_OWN
+        ),
+    ] = None,
+    position_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of an item's position in its slate.", rich_help_panel=_OWN),
+    ] = None,
+    propensity_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of the probability with which an item was shown.", rich_help_panel=_OWN
+        ),
+    ] = None,
+    merge_events: Annotated[
+        bool,
+        typer.Option(
+            "--merge-events",
+            help="One row is one event: merge rows with the same user, item and slate.",
+            rich_help_panel=_OWN,
+        ),
+    ] = False,
     behaviour: Annotated[
         list[str] | None,
         typer.Option(
@@ -134,6 +158,10 @@ def prepare_command(
         user_column=user_column,
         item_column=item_column,
         time_column=time_column,
+        slate_column=slate_column,
+        position_column=position_column,
+        propensity_column=propensity_column,
+        merge_events=merge_events,
         behaviour=tuple(behaviour or ()),
         weight=tuple(weight or ()),
         order=order,
@@ -243,6 +271,7 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
     return {
         f"Removed by the {summary.settings.core}-core filter": summary.removed_by_filter,
         "Log": {
+            **({"events merged into other rows": counts.merged_rows} if counts.merged_rows else {}),
             "duplicate records dropped": counts.duplicate_records,
             "of which with other responses": counts.conflicting_duplicates,
             "rows": counts.rows,
@@ -253,8 +282,7 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             "val": counts.val_slates,
             "test": counts.test_slates,
             "rows in slates": counts.rows_in_slates,
-            "rows skipped, item already in the slate": counts.rows_skipped,
-            "rows before the first full slate": counts.rows_leading,
+            **_left_over(summary),
             "users without a slate": counts.users_without_slate,
             "users with fewer test slates than asked for": counts.users_short_of_test,
             "of which with no test slate": counts.users_without_test,
@@ -270,6 +298,21 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             for side, features in summary.features.items()
             for name, feature in features.items()
         },
+    }
+
+
+def _left_over(summary: Summary) -> dict[str, int]:
+    """Return the counts of what is in no slate; they depend on whether slates were shown or cut."""
+    counts, size = summary.statistics, summary.settings.slate_size
+    if not counts.shown_slates:
+        return {
+            "rows skipped, item already in the slate": counts.rows_skipped,
+            "rows before the first full slate": counts.rows_leading,
+        }
+    return {
+        f"rows after the first {size} of their slate": counts.rows_beyond,
+        "slates that were shown": counts.shown_slates,
+        f"of which with fewer than {size} items, for histories only": counts.short_slates,
     }
 
 

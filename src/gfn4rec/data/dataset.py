@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gfn4rec.config import nearest
 from gfn4rec.data.features import decode_features
-from gfn4rec.data.interactions import Behaviour, Interactions, RawFile
+from gfn4rec.data.interactions import SHOWN_COLUMNS, Behaviour, Interactions, RawFile
 from gfn4rec.data.manifest import FeatureEntry, Manifest
 from gfn4rec.data.slates import SPLITS
 from gfn4rec.data.storage import read_manifest
@@ -46,6 +46,7 @@ class SlateData:
         names = ("log", "slates", "users", "items")
         tables = {name: pl.read_parquet(directory / f"{name}.parquet", glob=False) for name in names}
         self.users, self.items, self._time = tables["users"], tables["items"], tables["log"]["time"]
+        self._shown = tables["log"].select(name for name in SHOWN_COLUMNS if name in tables["log"].columns)
         responses = np.stack([tables["log"][name].to_numpy() for name in self.behaviours], axis=1)
 
         def tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
@@ -173,7 +174,7 @@ class SlateData:
                 "time": self._time,
             }
             | {name: responses[:, position] for position, name in enumerate(self.behaviours)}
-        )
+        ).hstack(self._shown)
         return Interactions(
             log=log,
             behaviours=tuple(Behaviour(entry.name, entry.weight) for entry in self.manifest.behaviours),

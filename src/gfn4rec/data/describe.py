@@ -55,7 +55,7 @@ def summarise(manifest: Manifest) -> Summary:
         rho=manifest.rho,
         reward_range=manifest.reward_range,
         removed_by_filter={
-            "records": counts.raw_records - counts.records,
+            "records": counts.raw_records - counts.merged_rows - counts.records,
             "users": counts.raw_users - counts.users,
             "items": counts.raw_items - counts.items,
         },

@@ -16,7 +16,8 @@ FeatureKind = Literal["categorical", "multi", "numeric"]
 DEFAULT_RHO = 0.2
 NUM_SHOWN_OFFENDERS = 3
 REQUIRED_COLUMNS = ("user", "item", "time")
-RESERVED_NAMES = (*REQUIRED_COLUMNS, "in_slate")  # columns of a prepared log
+SHOWN_COLUMNS = ("slate", "position", "propensity")  # of logs that say which items were shown together, and how
+RESERVED_NAMES = (*REQUIRED_COLUMNS, *SHOWN_COLUMNS, "in_slate")  # columns of a prepared log
 RESERVED_FEATURES = ("id", "title", "first_row")  # columns of prepared users and items
 _NAME = re.compile(r"\w[\w .:+/-]*")
 
@@ -85,7 +86,9 @@ class Interactions:
     """A validated columnar log with its feature tables.
 
     `log` has the columns user, item (integers or strings), time (integer or float) and one 0/1 column per behaviour,
-    in file order. Building one checks all of that, names the first offending rows, and keeps responses as booleans.
+    in file order. If it is known which items were shown together, it also has the column slate, and where they are
+    known position (within the slate) and propensity (the probability with which the item was shown). Building one
+    checks all of that, names the first offending rows, and keeps responses as booleans.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"uid": [1, 1, 2], "film": ["a", "b", "a"], "ts": [10, 20, 15], "rating": [5, 2, 4]})
@@ -110,6 +113,8 @@ class Interactions:
     """How the log came from the raw files: thresholds, seeds and the like."""
     rho: float = DEFAULT_RHO
     """Strength of item influence in simulators of these users, unless they are given another."""
+    num_merged: int = 0
+    """How many rows became part of others, because they were events of the same shown item."""
 
     def __post_init__(self) -> None:
         names = [behaviour.name for behaviour in self.behaviours]
@@ -132,8 +137,32 @@ class Interactions:
             files = ", ".join(file.place or file.name for file in self.raw_files[:1])
             raise UserError(f"{files or 'the log'}: no interactions in it")
         self._check_values(names)
+        self._check_shown()
         columns = [_as_id(self.log["user"]), _as_id(self.log["item"]), _as_number(self.log["time"])]
-        object.__setattr__(self, "log", pl.DataFrame([*columns, *(self.log[name].cast(pl.Boolean) for name in names)]))
+        responses = (self.log[name].cast(pl.Boolean) for name in names)
+        object.__setattr__(self, "log", pl.DataFrame([*columns, *responses, *self.shown_columns()]))
+
+    @property
+    def has_slates(self) -> bool:
+        """Whether it is known which items were shown together."""
+        return "slate" in self.log.columns
+
+    def shown_columns(self) -> list[pl.Series]:
+        """Return the columns that say how items were shown, as far as there are any."""
+        typed = {"slate": _as_id, "position": lambda column: column.cast(pl.Int64), "propensity": _as_number}
+        return [typed[name](self.log[name]) for name in SHOWN_COLUMNS if name in self.log.columns]
+
+    def merged(self) -> "Interactions":
+        """Return the log with one row per user, item and slate (if it has slates).
+
+        The row has the responses of all its events, and everything else of the first one in time.
+        """
+        first = self.log if not self.timed else self.log.sort("time", maintain_order=True)
+        keys = ["user", "item", *(["slate"] if self.has_slates else [])]
+        responses = [behaviour.name for behaviour in self.behaviours]
+        others = [name for name in self.log.columns if name not in (*keys, *responses)]
+        log = first.group_by(keys, maintain_order=True).agg(pl.col(others).first(), pl.col(responses).any())
+        return replace(self, log=log.select(self.log.columns), num_merged=self.log.height - log.height)
 
     @classmethod
     def from_frame(
@@ -145,6 +174,10 @@ class Interactions:
         user: str = "user",
         item: str = "item",
         time: str | None = "time",
+        slate: str | None = None,
+        position: str | None = None,
+        propensity: str | None = None,
+        merge_events: bool = False,
         users: "FeatureTable | None" = None,
         items: "FeatureTable | None" = None,
         rho: float = DEFAULT_RHO,
@@ -152,15 +185,18 @@ class Interactions:
     ) -> "Interactions":
         """Read a pandas or polars DataFrame with one row per item shown to a user.
 
-        `behaviours` says what counts as a response: a 0/1 column as in `{"click": "is_click"}`, or a number with a
-        threshold as in `{"like": "rating>=4"}`. `weights` are their weights in the reward, 1 by default. `user`, `item`
-        and `time` name the columns; with `time=None` the rows are in order. Errors call the frame `name`.
+        `behaviours` says what counts as a response: a 0/1 column as in `{"click": "is_click"}`, or a comparison as in
+        `{"like": "rating>=4"}`. `weights` are their weights in the reward, 1 by default. `user`, `item` and `time` name
+        the columns; with `time=None` the rows are in order. `slate` names the column that says which items were shown
+        together, `position` that of their positions, `propensity` that of the probabilities with which they were shown.
+        With `merge_events`, several rows of a shown item become one. Errors call the frame `name`.
         """
         from gfn4rec.data.readers.frame import read_frame  # it builds Interactions
         from gfn4rec.data.readers.own import LogColumns
 
-        names = {"user": user, "item": item} | ({"order": "file"} if time is None else {"time": time})
-        columns = LogColumns.parse(names, name)
+        names = {"user": user, "item": item, **({"order": "file"} if time is None else {"time": time})}
+        shown = {"slate": slate, "position": position, "propensity": propensity, "merge_events": merge_events}
+        columns = LogColumns.parse({**names, **shown}, name)
         interactions = read_frame(frame, columns, behaviours, weights or {}, name, rho)
         return replace(interactions, users=users, items=items)
 
@@ -197,6 +233,23 @@ class Interactions:
                 is_wrong = (values != 0) & (values != 1)
                 remedy = f'for ratings give a threshold, as in "{name}={self._raw(name)}>=4"'
                 self._refuse(is_wrong, name, "is not 0 or 1", remedy)
+
+    def _check_shown(self) -> None:
+        log = self.log
+        if "propensity" in log.columns:
+            is_wrong = ~log["propensity"].is_between(0, 1, closed="right").fill_null(False)
+            self._refuse(is_wrong, "propensity", "is no probability above 0", "write numbers above 0 and up to 1")
+        if not self.has_slates:
+            return
+        self._refuse(log["slate"].is_null(), "slate", "has no value", "fill it in or drop the row")
+        is_shared = log.select(pl.col("user") != pl.col("user").first().over("slate")).to_series()
+        self._refuse(is_shared, "slate", "has a slate of another user", "give the slates of each user their own ids")
+        if "position" in log.columns:
+            is_whole = (log["position"] == log["position"].floor()).fill_null(False)
+            self._refuse(~is_whole, "position", "is not a whole number", "number the items of a slate, as in 1, 2, 3")
+            is_taken = log.select(pl.col("item") != pl.col("item").first().over("slate", "position")).to_series()
+            remedy = "give each item of a slate its own, or leave out the column"
+            self._refuse(is_taken, "position", "repeats within a slate", remedy)
 
     def _raw(self, column: str) -> str:
         return self.raw_columns.get(column, column)

@@ -83,6 +83,10 @@ class Statistics(StrictConfig):
     users_short_of_val: int
     users_without_val: int
     longest_log: int
+    merged_rows: int = 0  # of the raw log, which became part of other rows of the same shown item
+    shown_slates: int = 0  # slates of the log that were really shown, of any length
+    short_slates: int = 0  # of these, with fewer than K items; kept in histories
+    rows_beyond: int = 0  # after the first K of a shown slate; kept in histories
 
 
 class Manifest(StrictConfig):

@@ -13,7 +13,18 @@ from gfn4rec.data.features import encode_features
 from gfn4rec.data.interactions import Interactions
 from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
 from gfn4rec.data.manifest import PrepareConfig as PrepareConfig
-from gfn4rec.data.slates import SPLITS, TEST, TRAIN, VAL, Ints, Segments, cut_segments, split_slates
+from gfn4rec.data.slates import (
+    SPLITS,
+    TEST,
+    TRAIN,
+    VAL,
+    Ints,
+    Segments,
+    ShownSegments,
+    cut_segments,
+    shown_segments,
+    split_slates,
+)
 from gfn4rec.data.storage import TableWriter, write_manifest
 from gfn4rec.errors import UserError
 from gfn4rec.storage import replace_directory
@@ -53,7 +64,7 @@ class _Numbered:
 class _Slates:
     """The slates of the log, and their split."""
 
-    segments: Segments
+    segments: Segments | ShownSegments
     num_of_user: Ints
     split: npt.NDArray[np.uint8]
 
@@ -151,10 +162,11 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
     Users are numbered in the order of their ids, items in the order of first appearance in the sorted log.
     """
     log = _sorted(filtered.log)
-    # Without times a duplicate looks like a second visit, so nothing is dropped.
-    is_repeat, num_conflicts = _repeats(log, behaviours) if timed else (None, 0)
+    is_repeat, num_conflicts = _duplicates(log, behaviours, timed)
     if is_repeat is not None:
         log = log.filter(~is_repeat)
+    if "slate" in log.columns:
+        log = log.with_columns(slate=pl.col("slate").rle_id())
     user, item = log["user"].to_numpy(), log["item"].to_numpy()
     is_first = np.append(True, user[1:] != user[:-1])
     first_row = np.flatnonzero(is_first)
@@ -179,7 +191,9 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
 
 
 def _sorted(log: pl.DataFrame) -> pl.DataFrame:
-    """Sort the log by user, then time, then file order."""
+    """Sort the log by user, then time, then file order; the rows of a slate that was shown stay together."""
+    if "slate" in log.columns:
+        return _sorted_by_slate(log)
     user, time = log["user"].to_numpy(), log["time"].to_numpy()
     if log.schema["time"].is_integer():
         low, high = int(time.min()), int(time.max())
@@ -191,6 +205,29 @@ def _sorted(log: pl.DataFrame) -> pl.DataFrame:
             key -= low
             return log.with_columns(pl.Series(_KEY, key)).sort(_KEY, maintain_order=True).drop(_KEY)
     return log.sort("user", "time", maintain_order=True)
+
+
+def _sorted_by_slate(log: pl.DataFrame) -> pl.DataFrame:
+    """Sort the log by user, then by slates in the order of their first rows in time, then by position or time."""
+    start, first = pl.col("time").min().over("slate"), pl.int_range(pl.len()).min().over("slate")
+    within = "position" if "position" in log.columns else "time"
+    keyed = log.with_columns(start.alias(_KEY), first.alias(_ROW))
+    return keyed.sort("user", _KEY, _ROW, within, maintain_order=True).drop(_KEY, _ROW)
+
+
+def _duplicates(log: pl.DataFrame, behaviours: list[str], timed: bool) -> tuple[pl.Series | None, int]:
+    """Return which rows are dropped as duplicates, and how many of them differ in responses."""
+    if "slate" in log.columns:
+        return _repeats_in_slates(log, behaviours)
+    # Without times a duplicate looks like a second visit, so nothing is dropped.
+    return _repeats(log, behaviours) if timed else (None, 0)
+
+
+def _repeats_in_slates(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series, int]:
+    """Return which rows repeat an earlier one in slate and item, and how many of them differ in responses."""
+    differs = pl.any_horizontal(pl.col(name) != pl.col(name).first().over("slate", "item") for name in behaviours)
+    is_repeat = log.select(~pl.struct("slate", "item").is_first_distinct()).to_series()
+    return is_repeat, int(log.select(differs).to_series().filter(is_repeat).sum())
 
 
 def _repeats(log: pl.DataFrame, behaviours: list[str]) -> tuple[pl.Series | None, int]:
@@ -222,15 +259,27 @@ def _marked(row: Ints, num_rows: int) -> pl.Series:
 
 def _cut(numbered: _Numbered, config: PrepareConfig) -> _Slates:
     """Cut the log into slates and split them; a log without a single slate is an error."""
-    segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, config.slate_size)
-    if not len(segments.row_SK):
-        most = int(numbered.log.group_by("user").agg(pl.col("item").n_unique())["item"].to_numpy().max())
-        raise UserError(
-            f"--slate-size {config.slate_size}: no user has that many distinct items; the most any has is {most}"
-        )
+    segments = _segments(numbered, config.slate_size)
     slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
     num_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
     return _Slates(segments, num_of_user, split_slates(num_of_user, config.test_slates, config.val_slates))
+
+
+def _segments(numbered: _Numbered, slate_size: int) -> Segments | ShownSegments:
+    """Return the slates that were shown, if the log says which, else cut it into slates."""
+    if "slate" in numbered.log.columns:
+        shown = shown_segments(numbered.log["slate"].to_numpy(), slate_size)
+        if not len(shown.row_SK):
+            raise UserError(
+                f"--slate-size {slate_size}: no slate has that many items after the filter; "
+                f"the longest has {shown.longest}"
+            )
+        return shown
+    segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, slate_size)
+    if not len(segments.row_SK):
+        most = int(numbered.log.group_by("user").agg(pl.col("item").n_unique())["item"].to_numpy().max())
+        raise UserError(f"--slate-size {slate_size}: no user has that many distinct items; the most any has is {most}")
+    return segments
 
 
 def _behaviour_entries(interactions: Interactions, log: pl.DataFrame) -> tuple[BehaviourEntry, ...]:
@@ -243,9 +292,10 @@ def _behaviour_entries(interactions: Interactions, log: pl.DataFrame) -> tuple[B
 def _statistics(
     interactions: Interactions, config: PrepareConfig, filtered: _Filtered, numbered: _Numbered, slates: _Slates
 ) -> Statistics:
-    count = np.bincount(slates.split, minlength=len(SPLITS)).tolist()
+    count, segments = np.bincount(slates.split, minlength=len(SPLITS)).tolist(), slates.segments
     return Statistics(
-        raw_records=interactions.log.height,
+        raw_records=interactions.log.height + interactions.num_merged,
+        merged_rows=interactions.num_merged,
         raw_users=filtered.num_raw_users,
         raw_items=filtered.num_raw_items,
         records=filtered.log.height,
@@ -258,9 +308,8 @@ def _statistics(
         train_slates=count[TRAIN],
         val_slates=count[VAL],
         test_slates=count[TEST],
-        rows_in_slates=slates.segments.row_SK.size,
-        rows_skipped=slates.segments.num_skipped,
-        rows_leading=slates.segments.num_leading,
+        rows_in_slates=segments.row_SK.size,
+        **_left_over(segments),
         users_without_slate=int(np.count_nonzero(slates.num_of_user == 0)),
         users_short_of_test=_users_below(slates, TEST, config.test_slates),
         users_without_test=_users_below(slates, TEST, min(1, config.test_slates)),
@@ -268,6 +317,14 @@ def _statistics(
         users_without_val=_users_below(slates, VAL, min(1, config.val_slates)),
         longest_log=int(np.diff(numbered.offset).max()),
     )
+
+
+def _left_over(segments: Segments | ShownSegments) -> dict[str, int]:
+    """Return the counts of what is in no slate, by their names in the statistics."""
+    if isinstance(segments, Segments):
+        return {"rows_skipped": segments.num_skipped, "rows_leading": segments.num_leading}
+    shown = {"shown_slates": segments.num_slates, "short_slates": segments.num_short}
+    return shown | {"rows_beyond": segments.num_beyond, "rows_skipped": 0, "rows_leading": 0}
 
 
 def _users_below(slates: _Slates, split: int, wanted: int) -> int:

@@ -23,6 +23,10 @@ class ReadOptions:
     user_column: str | None = None
     item_column: str | None = None
     time_column: str | None = None
+    slate_column: str | None = None
+    position_column: str | None = None
+    propensity_column: str | None = None
+    merge_events: bool = False
     behaviour: tuple[str, ...] = ()
     weight: tuple[str, ...] = ()
     order: str | None = None
@@ -77,6 +81,10 @@ def _described(path: Path, options: ReadOptions) -> OwnData:
         "item": options.item_column,
         "time": options.time_column,
         "order": options.order,
+        "slate": options.slate_column,
+        "position": options.position_column,
+        "propensity": options.propensity_column,
+        "merge_events": options.merge_events or None,
         "separator": options.separator,
         "encoding": options.encoding,
     }

@@ -25,6 +25,34 @@ class Segments:
     num_leading: int
 
 
+@dataclass(frozen=True)
+class ShownSegments:
+    """Slates that were shown, as row numbers of the log: the first K items of those that have as many.
+
+    All other rows stay in histories.
+    """
+
+    row_SK: Ints
+    num_slates: int  # of any length
+    num_short: int  # of these, with fewer than K items
+    num_beyond: int  # rows after the first K of their slate
+    longest: int  # the number of items of the longest slate
+
+
+def shown_segments(slate: npt.NDArray[np.integer], slate_size: int) -> ShownSegments:
+    """Return the first K rows of each slate, given the slate of each row; the rows of a slate follow each other."""
+    first_row = np.flatnonzero(np.append(True, slate[1:] != slate[:-1]))
+    length = np.diff(np.append(first_row, len(slate)))
+    is_full = length >= slate_size
+    return ShownSegments(
+        row_SK=first_row[is_full, None] + np.arange(slate_size),
+        num_slates=len(length),
+        num_short=int(np.count_nonzero(~is_full)),
+        num_beyond=int((length[is_full] - slate_size).sum()),
+        longest=int(length.max()),
+    )
+
+
 def cut_segments(item: npt.NDArray[np.integer], offset: Ints, slate_size: int) -> Segments:
     """Cut the rows `offset[u]:offset[u + 1]` of each user u into slates, from the end.
 

@@ -25,6 +25,7 @@ price = { kind = "numeric" }
 """
 
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -36,6 +37,7 @@ from gfn4rec.data.interactions import (
     DEFAULT_RHO,
     RESERVED_FEATURES,
     RESERVED_NAMES,
+    SHOWN_COLUMNS,
     Behaviour,
     Feature,
     FeatureKind,
@@ -77,18 +79,29 @@ class LogColumns(StrictConfig):
     item: str = "item"
     time: str = "time"
     order: Literal["time", "file"] = "time"  # "file": there are no times, the rows are in order
+    slate: str | None = None  # which items were shown together
+    position: str | None = None  # of an item in its slate
+    propensity: str | None = None  # the probability with which an item was shown
+    merge_events: bool = False  # the rows of a shown item become one, with all their responses
 
     @property
     def is_timed(self) -> bool:
         """Whether the log has times."""
         return self.order == "time"
 
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns of the log that have a meaning of their own, by what they hold."""
+        names = ("user", "item", *(("time",) if self.is_timed else ()), *SHOWN_COLUMNS)
+        return {name: column for name in names if (column := getattr(self, name)) is not None}
+
     @model_validator(mode="after")
     def _columns_differ(self) -> Self:
-        timed = (("user", "time"), ("item", "time")) if self.is_timed else ()
-        for one, other in (("user", "item"), *timed):
-            if getattr(self, one) == getattr(self, other):
-                raise ValueError(f"the columns of {one} and {other} are the same, {getattr(self, one)!r}")
+        for (one, column), (other, same) in combinations(self.named.items(), 2):
+            if column == same:
+                raise ValueError(f"the columns of {one} and {other} are the same, {column!r}")
+        if self.position is not None and self.slate is None:
+            raise ValueError("positions belong to slates; name the column of these, too (--slate-column)")
         return self
 
 
@@ -133,6 +146,15 @@ class OwnData(StrictConfig):
 
 Behaviours: TypeAlias = Mapping[str, BehaviourConfig]
 
+_KINDS: Mapping[str, ColumnKind] = {
+    "user": "id",
+    "item": "id",
+    "time": "time",
+    "slate": "id",
+    "position": "number",
+    "propensity": "number",
+}
+
 
 def read_own(config: OwnData, folder: Path) -> Interactions:
     """Read the files that the description names, relative to `folder`."""
@@ -162,17 +184,13 @@ def read_own(config: OwnData, folder: Path) -> Interactions:
 def log_kinds(columns: LogColumns, behaviours: Behaviours) -> dict[str, ColumnKind]:
     """Return the columns that are read from a log, and what each holds."""
     check_names(list(behaviours), RESERVED_NAMES, "behaviour")
-    kinds: dict[str, ColumnKind] = {columns.user: "id", columns.item: "id"}
-    if columns.is_timed:
-        kinds[columns.time] = "time"
-    for name, behaviour in behaviours.items():
-        if kinds.get(behaviour.column) in ("id", "time"):
-            raise UserError(
-                f"behaviour {name!r}: column {behaviour.column!r} is the user, the item or the time already"
-            )
-    return kinds | {
-        column: _response_kind(column, behaviours) for column in (one.column for one in behaviours.values())
-    }
+    kinds = {column: _KINDS[name] for name, column in columns.named.items()}
+    taken = {column: name for name, column in columns.named.items()}
+    columns_of = {name: behaviour.column for name, behaviour in behaviours.items()}
+    for name, column in columns_of.items():
+        if column in taken:
+            raise UserError(f"behaviour {name!r}: column {column!r} holds the {taken[column]} already")
+    return kinds | {column: _response_kind(column, behaviours) for column in columns_of.values()}
 
 
 def _response_kind(column: str, behaviours: Behaviours) -> ColumnKind:
@@ -205,18 +223,20 @@ def build_interactions(
     """Rename the columns of a typed table, compute the responses, and validate the result."""
     time = pl.col(columns.time).to_physical() if columns.is_timed else pl.int_range(pl.len(), dtype=pl.Int64)
     responses = [config.responses(table[config.column]).alias(name) for name, config in behaviours.items()]
-    return Interactions(
-        log=table.select(user=columns.user, item=columns.item, time=time).hstack(responses),
+    shown = {name: column for name, column in columns.named.items() if name in SHOWN_COLUMNS}
+    log = table.select(user=columns.user, item=columns.item, time=time, **shown)
+    interactions = Interactions(
+        log=log.hstack(responses),
         behaviours=tuple(Behaviour(name, config.weight) for name, config in behaviours.items()),
         users=users,
         items=items,
         raw_files=raw_files,
         timed=columns.is_timed,
-        raw_columns={"user": columns.user, "item": columns.item, "time": columns.time}
-        | {name: config.column for name, config in behaviours.items()},
+        raw_columns=columns.named | {name: config.column for name, config in behaviours.items()},
         origin=origin,
         rho=rho,
     )
+    return interactions.merged() if columns.merge_events else interactions
 
 
 def _read_parts(files: list[TableFile], columns: LogColumns, kinds: Mapping[str, ColumnKind]) -> list[pl.DataFrame]:
