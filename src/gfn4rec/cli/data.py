@@ -144,9 +144,20 @@ def prepare_command(
         typer.Option(
             metavar="TEXT",
             help=r"Separator of columns in text files; \t is a tab.",
-            show_default="a comma",
+            show_default="the one that the first line has most of: comma, tab, ; or |",
             rich_help_panel=_OWN,
         ),
+    ] = None,
+    no_header: Annotated[
+        bool,
+        typer.Option(
+            "--no-header",
+            help="The file has no header line; its columns are named by number: 1, 2, ...",
+            rich_help_panel=_OWN,
+        ),
+    ] = False,
+    sheet: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Sheet of an Excel file with several.", rich_help_panel=_OWN)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -167,6 +178,8 @@ def prepare_command(
         order=order,
         encoding=encoding,
         separator=separator,
+        no_header=no_header,
+        sheet=sheet,
     )
     config = PrepareConfig(
         core=core,

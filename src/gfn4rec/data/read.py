@@ -32,6 +32,8 @@ class ReadOptions:
     order: str | None = None
     encoding: str | None = None
     separator: str | None = None
+    no_header: bool = False
+    sheet: str | None = None
 
 
 _NO_OPTIONS = ReadOptions()
@@ -87,6 +89,8 @@ def _described(path: Path, options: ReadOptions) -> OwnData:
         "merge_events": options.merge_events or None,
         "separator": options.separator,
         "encoding": options.encoding,
+        "has_header": False if options.no_header else None,
+        "sheet": options.sheet,
     }
     given = {key: value for key, value in log.items() if value is not None}
     return OwnData.parse({"log": given, "behaviours": _behaviours(options)}, str(path))

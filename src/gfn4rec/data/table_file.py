@@ -6,25 +6,40 @@ import csv
 import gzip
 import hashlib
 import io
+import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal, TypeAlias, cast
 
 import polars as pl
+import polars.selectors as cs
 
+from gfn4rec.config import nearest
 from gfn4rec.data.interactions import RawFile
 from gfn4rec.errors import UserError
 
+Format: TypeAlias = Literal["parquet", "jsonl", "excel", "text"]
+
+_FORMATS: Mapping[str, Format] = {
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "excel"),
+}
+_NUM_SHOWN_NAMES = 5
 _TAIL_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A raw file. Its ending tells Parquet and JSON lines; anything else is delimited text."""
+    """A raw file. Its ending tells Parquet, JSON lines and Excel; anything else is delimited text.
+
+    It may be compressed (`.gz`), or the only file of an archive (`.zip`).
+    """
 
     path: Path
     separator: str = ","
@@ -32,17 +47,40 @@ class TableFile:
     encoding: str = "utf-8"
     is_quoted: bool = True  # fields may be in quotation marks
     is_published: bool = False  # known layout: quotes are well-formed, and a file without final line feed is truncated
+    sheet: str | None = None  # of an Excel file with several
 
     @property
-    def format(self) -> Literal["parquet", "jsonl", "text"]:
-        suffix = next((suffix for suffix in reversed(self._suffixes) if suffix != ".gz"), "")
-        if suffix in (".parquet", ".pq"):
-            return "parquet"
-        return "jsonl" if suffix in (".jsonl", ".ndjson", ".json") else "text"
+    def format(self) -> Format:
+        name = self._member if self._is_zip else self.path.name.lower().removesuffix(".gz")
+        return _FORMATS.get(Path(name).suffix.lower(), "text")
 
     @property
     def is_compressed(self) -> bool:
-        return self._suffixes[-1:] == [".gz"]
+        return self.path.suffix.lower() in (".gz", ".zip")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether polars can read the file by its path: it is UTF-8 text, perhaps in gzip."""
+        return self.is_utf8 and not self._is_zip
+
+    @property
+    def _is_zip(self) -> bool:
+        return self.path.suffix.lower() == ".zip"
+
+    @cached_property
+    def _member(self) -> str:
+        """The name of the only file in a zip archive."""
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+        except (zipfile.BadZipFile, FileNotFoundError) as error:
+            problem = "no such file" if isinstance(error, FileNotFoundError) else "not a complete zip file"
+            raise UserError(f"{self.path}: {problem}") from None
+        names = [name for name in names if not name.startswith("__MACOSX/")]
+        if len(names) != 1:
+            listed = ", ".join(names[:_NUM_SHOWN_NAMES]) or "nothing"
+            raise UserError(f"{self.path}: holds {listed}; unpack it and name one file, or several in a TOML file")
+        return names[0]
 
     @property
     def is_utf8(self) -> bool:
@@ -51,7 +89,7 @@ class TableFile:
     @property
     def first_line(self) -> int:
         """The line of the first row."""
-        return 2 if self.format == "text" and self.columns is None else 1
+        return 2 if self.format in ("text", "excel") and self.columns is None else 1
 
     @property
     def label(self) -> str:
@@ -64,11 +102,12 @@ class TableFile:
 
     @property
     def _row_word(self) -> str:
-        return "row" if self.format == "parquet" else "line"
+        return "row" if self.format in ("parquet", "excel") else "line"
 
-    @property
-    def _suffixes(self) -> list[str]:
-        return [suffix.lower() for suffix in self.path.suffixes]
+    def without_header(self) -> "TableFile":
+        """Return the file with its columns named by their numbers, from 1 on."""
+        num_columns = len(self.column_names())
+        return replace(self, columns=tuple(str(number) for number in range(1, num_columns + 1)))
 
     def record(self, num_rows: int = 0) -> RawFile:
         """Return what the manifest stores of this file. Its checksum is computed in the background."""
@@ -86,6 +125,8 @@ class TableFile:
             return list(pl.scan_ndjson(self.content(), infer_schema_length=None).collect_schema())
         if self.columns is not None:
             return list(self.columns)
+        if self.format == "excel":
+            return self.excel_table().columns
         header = next(self.records(), None)
         if header is None:
             raise UserError(f"{self.path}: is empty; a header line with the column names is expected")
@@ -97,12 +138,17 @@ class TableFile:
     def open(self) -> Iterator[IO[bytes]]:
         """Open the file for its uncompressed bytes; errors name the file."""
         try:
-            with cast(IO[bytes], gzip.open(self.path) if self.is_compressed else self.path.open("rb")) as raw:
-                yield raw
+            with contextlib.ExitStack() as stack:
+                if self._is_zip:
+                    yield stack.enter_context(stack.enter_context(zipfile.ZipFile(self.path)).open(self._member))
+                else:
+                    open_it = gzip.open if self.is_compressed else open
+                    yield stack.enter_context(cast(IO[bytes], open_it(self.path, "rb")))
         except FileNotFoundError:
             raise UserError(f"{self.path}: no such file") from None
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{self.path}: not a complete gzip file ({error}); download it again") from error
+        except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+            kind = "zip" if self._is_zip else "gzip"
+            raise UserError(f"{self.path}: not a complete {kind} file ({error}); download it again") from error
         except OSError as error:
             raise UserError(f"{self.path}: cannot be read ({error.strerror})") from error
 
@@ -113,6 +159,35 @@ class TableFile:
         if not self.is_utf8:
             content = "".join(self.lines()).encode()
         return content.removeprefix(codecs.BOM_UTF8)
+
+    def excel_table(self) -> pl.DataFrame:
+        """Return the sheet of an Excel file."""
+        try:
+            import fastexcel
+        except ImportError:
+            raise UserError(
+                f"{self.path}: Excel files need the package fastexcel (pip install 'gfn4rec[excel]'); or save it as CSV"
+            ) from None
+        with self.open() as raw:
+            content = raw.read()
+        try:
+            book = fastexcel.read_excel(content)
+            sheet = book.load_sheet(
+                self._sheet_of(book.sheet_names), header_row=0 if self.columns is None else None, column_names=None
+            )
+        except fastexcel.FastExcelError as error:
+            raise UserError(f"{self.path}: not a readable Excel file ({str(error).splitlines()[0]})") from error
+        table = sheet.to_polars().with_columns(cs.float().map_batches(_whole_numbers))
+        return table if self.columns is None else table.rename(dict(zip(table.columns, self.columns, strict=True)))
+
+    def _sheet_of(self, names: list[str]) -> str:
+        if self.sheet is None and len(names) == 1:
+            return names[0]
+        if self.sheet is None:
+            raise UserError(f"{self.path}: has the sheets {', '.join(names)}; name one with --sheet")
+        if self.sheet not in names:
+            raise UserError(f"{self.path}: no sheet {self.sheet!r}; {nearest(self.sheet, names)}")
+        return self.sheet
 
     def lines(self) -> Iterator[str]:
         """Yield the lines; the error for a line in another encoding names it."""
@@ -174,3 +249,8 @@ class TableFile:
             yield from csv.reader(lines, delimiter=self.separator)
         except csv.Error as error:
             raise UserError(f"{self.path}: cannot be read as lines of fields ({error})") from error
+
+
+def _whole_numbers(column: pl.Series) -> pl.Series:
+    """Return integers if all numbers are whole: a sheet knows only floats."""
+    return column.cast(pl.Int64) if (column == column.floor()).all() else column

@@ -34,6 +34,10 @@ _UNIT_SEPARATOR = "\x1f"  # replaces separators of several characters, which pol
 
 def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
     """Read the named columns and convert them to their kinds. Empty values become null."""
+    if file.format == "excel":
+        table = file.excel_table()
+        _check_file_columns(file, table.columns, kinds)
+        return typed_table(file, table.select(*kinds), kinds)
     if file.format == "text" and not file.is_published and file.has_quotes():
         return typed_table(file, _read_quoted(file, kinds), kinds)
     try:
@@ -58,7 +62,7 @@ def scan_table(file: TableFile, kinds: Kinds, as_text: bool = False) -> pl.LazyF
         raise _diagnose(file, error) from error
     _check_file_columns(file, available, kinds)
     if file.format == "parquet":
-        return pl.scan_parquet(file.path, glob=False).select(*kinds)
+        return pl.scan_parquet(file.content() if file.is_compressed else file.path, glob=False).select(*kinds)
     if file.format == "jsonl":
         return pl.scan_ndjson(file.content(), infer_schema_length=None).select(*kinds)
     file.refuse_broken_tail()
@@ -87,15 +91,18 @@ def check_columns(label: str, available: Sequence[str], kinds: Kinds, hint: str 
 
 
 def _check_file_columns(file: TableFile, available: list[str], kinds: Kinds) -> None:
-    is_one = len(available) == 1
-    hint = "; if another character separates the columns, name it with --separator" if is_one else ""
+    hint = ""
+    if len(available) == 1:
+        hint = "; if another character separates the columns, name it with --separator"
+    elif file.columns is None and not any(name[:1].isalpha() for name in available):
+        hint = "; if the first line is no header, pass --no-header and name columns by number, as in --user-column 1"
     check_columns(file.label, available, kinds, hint)
 
 
 def _text_source(file: TableFile) -> Path | bytes:
     """Return the path if polars can read the file directly, else its text in UTF-8 with a one-byte separator."""
     if len(file.separator) == 1:
-        return file.path if file.is_utf8 else file.content()
+        return file.path if file.is_plain else file.content()
     return file.content().replace(file.separator.encode(), _UNIT_SEPARATOR.encode())
 
 

@@ -52,7 +52,7 @@ def parse_numbers(place: Place, column: pl.Series) -> pl.Series:
 def parse_times(place: Place, column: pl.Series) -> pl.Series:
     """Parse numbers, or dates and times; the first value decides which of them."""
     if column.dtype.is_temporal() and column.dtype not in (pl.Time, pl.Duration):
-        return column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column
+        return _in_microseconds(column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column)
     if column.dtype != pl.String:
         return column
     column = column.replace("", None)
@@ -69,6 +69,15 @@ def parse_times(place: Place, column: pl.Series) -> pl.Series:
         numbers = column.cast(pl.Float64, strict=False)
     refuse_unparsed(place, column, numbers, "is not a time; write a number, or 2024-01-31 10:00:00")
     return numbers
+
+
+def _in_microseconds(time: pl.Series) -> pl.Series:
+    """Convert dates and times to the unit of those in text files, unless digits would be lost."""
+    if not isinstance(time.dtype, pl.Datetime) or time.dtype.time_unit == "us":
+        return time
+    if time.dtype.time_unit == "ns" and (time.to_physical() % 1000 != 0).any():
+        return time
+    return time.dt.cast_time_unit("us")
 
 
 def refuse_unparsed(place: Place, text: pl.Series, parsed: pl.Series, problem: str) -> None:

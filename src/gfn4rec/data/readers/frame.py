@@ -48,8 +48,6 @@ def read_frame(
         behaviours[behaviour] = behaviours[behaviour].model_copy(update={"weight": float(weight)})
     kinds = log_kinds(columns, behaviours)
     table = typed_table(_Frame(name), _selected(frame, columns, kinds, name), kinds)
-    if columns.is_timed:
-        table = table.with_columns(_in_microseconds(table[columns.time]))
     return build_interactions(table, columns, behaviours, origin=_origin(columns, behaviours), rho=rho)
 
 
@@ -83,15 +81,6 @@ def _from_pandas(column: Any, name: str) -> pl.Series:
         return pl.Series(column.name, values)
     except (TypeError, pl.exceptions.PolarsError):
         raise UserError(f"{name}: column {column.name!r} mixes values of several types; convert it to one") from None
-
-
-def _in_microseconds(time: pl.Series) -> pl.Series:
-    """Convert dates and times to the unit of those in text files, unless digits would be lost."""
-    if not isinstance(time.dtype, pl.Datetime) or time.dtype.time_unit == "us":
-        return time
-    if time.dtype.time_unit == "ns" and (time.to_physical() % 1000 != 0).any():
-        return time
-    return time.dt.cast_time_unit("us")
 
 
 def _origin(columns: LogColumns, behaviours: Mapping[str, BehaviourConfig]) -> dict[str, JsonValue]:

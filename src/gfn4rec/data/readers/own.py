@@ -1,4 +1,4 @@
-"""A user's own log: CSV, Parquet or JSON lines, described by a TOML file or by flags.
+"""A user's own log: a text, Excel or Parquet file or JSON lines, described by a TOML file or by flags.
 
 ```toml
 [log]
@@ -27,10 +27,10 @@ price = { kind = "numeric" }
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import polars as pl
-from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
+from pydantic import Field, FiniteFloat, JsonValue, model_validator
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import (
@@ -46,30 +46,11 @@ from gfn4rec.data.interactions import (
     RawFile,
     check_names,
 )
+from gfn4rec.data.readers.layout import FileLayout
 from gfn4rec.data.readers.responses import BehaviourConfig
 from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.tables import ColumnKind, read_table
 from gfn4rec.errors import UserError
-
-
-def _known_encoding(name: str) -> str:
-    try:
-        "".encode(name)
-        b"".decode(name)
-    except LookupError:
-        raise ValueError("no such encoding; try utf-8, latin-1 or gb18030") from None
-    return name
-
-
-def _known_separator(text: str) -> str:
-    text = text.replace("\\t", "\t")
-    if not text or not text.isascii() or any(sign in text for sign in '"\r\n'):
-        raise ValueError("write one or more plain characters, as in ; or \\t")
-    return text
-
-
-Encoding = Annotated[str, AfterValidator(_known_encoding)]
-Separator = Annotated[str, AfterValidator(_known_separator)]
 
 
 class LogColumns(StrictConfig):
@@ -105,13 +86,10 @@ class LogColumns(StrictConfig):
         return self
 
 
-class LogConfig(LogColumns):
-    """The files of a log, and their columns."""
+class LogConfig(LogColumns, FileLayout):
+    """The files of a log, their layout and their columns."""
 
     files: tuple[str, ...] = Field(min_length=1)  # read in this order
-    separator: Separator = ","  # of CSV files
-    is_quoted: bool = True  # fields may be in quotation marks
-    encoding: Encoding = "utf-8"
 
 
 class FeatureConfig(StrictConfig):
@@ -122,15 +100,12 @@ class FeatureConfig(StrictConfig):
     separator: str = "|"  # between the values of a multi-valued feature in a text file
 
 
-class TableConfig(StrictConfig):
+class TableConfig(FileLayout):
     """A file with features of users or items."""
 
     file: str
     id: str
     title: str | None = None
-    separator: Separator = ","
-    is_quoted: bool = True
-    encoding: Encoding = "utf-8"
     features: dict[str, FeatureConfig] = Field(default_factory=dict)
 
 
@@ -159,9 +134,7 @@ _KINDS: Mapping[str, ColumnKind] = {
 def read_own(config: OwnData, folder: Path) -> Interactions:
     """Read the files that the description names, relative to `folder`."""
     layout = config.log
-    files = [
-        TableFile(folder / name, layout.separator, None, layout.encoding, layout.is_quoted) for name in layout.files
-    ]
+    files = [layout.open(folder / name) for name in layout.files]
     parts = _read_parts(files, layout, log_kinds(layout, config.behaviours))
     users, user_files = _read_features(config.users, folder)
     items, item_files = _read_features(config.items, folder)
@@ -259,7 +232,7 @@ def _joined(parts: list[pl.DataFrame], columns: LogColumns) -> pl.DataFrame:
 def _read_features(config: TableConfig | None, folder: Path) -> tuple[FeatureTable | None, tuple[RawFile, ...]]:
     if config is None:
         return None, ()
-    file = TableFile(folder / config.file, config.separator, None, config.encoding, config.is_quoted)
+    file = config.open(folder / config.file)
     kinds: dict[str, ColumnKind] = {config.id: "id"}
     columns = [pl.col(config.id).alias("id")]
     if config.title is not None:
