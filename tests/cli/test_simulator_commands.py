@@ -40,6 +40,7 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     text = cli(*train, "--rho", 0.3).out
     assert "Calibration error" in text
     assert "click" in text
+    assert re.search(r"hate .* too few", text)  # an AUC of a few rows says nothing
     before = (sim / "manifest.json").read_text()
     assert "sim: holds a simulator; choose another --out" in fails(*train)
     assert (sim / "manifest.json").read_text() == before

@@ -101,6 +101,20 @@ def test_an_item_alone_got_the_first_response_and_an_empty_list_none(data: Slate
     assert request.response_BHR[0, -3:].tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 1]]
 
 
+def test_numbers_and_plain_lists_are_understood(data: SlateData) -> None:
+    user, items = str(data.users["id"][6]), ids(data, *range(1, 9))
+    assert user.isdecimal()
+    assert all(item.isdecimal() for item in items)
+    plain = Query(user=int(user), history=[int(items[0]), items[1]], candidates=[int(item) for item in items])
+    spelt = Query(user=user, history=((items[0], None), (items[1], None)), candidates=tuple(items))
+    one, other = (asked(data, query) for query in (plain, spelt))
+    assert one.user_B.tolist() == other.user_B.tolist() == [7]
+    assert torch.equal(one.history_BH, other.history_BH)
+    assert torch.equal(one.response_BHR, other.response_BHR)
+    answers = list(recommender(data).recommend([plain, spelt], sampling=GREEDY, exclude_seen=True))
+    assert shown(answers[0]) == shown(answers[1])
+
+
 def test_each_is_spared_what_they_have_seen(data: SlateData) -> None:
     queries = [Query(history=tuple((item, ()) for item in ids(data, *seen))) for seen in ((1, 2, 3, 9), (5,), ())]
     answers = recommender(data).recommend(queries, sampling=GREEDY, exclude_seen=True)

@@ -156,3 +156,11 @@ def test_settings_are_written_as_before_and_read_again(mode: Mode) -> None:
     values["mode"] = values.pop("kind")
     assert RunSettings.parse(values, "here") == settings
     assert settings.policy_settings.idle_steps == 7
+
+
+@pytest.mark.parametrize("mode", ["online", "offline"])
+def test_a_policy_that_learns_nothing_takes_few_steps_unless_asked(mode: Mode) -> None:
+    for policy in ("popularity", "random"):
+        assert resolve_settings(mode, policy).training.num_steps == 100
+        assert resolve_settings(mode, policy, changes={"num_steps": 7}).training.num_steps == 7
+    assert resolve_settings(mode, "cf").training.num_steps > 1_000

@@ -9,10 +9,11 @@ import typer
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
 from gfn4rec.cli.metrics import print_oracle
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, check_plot, out, parse_numbers, print_json, table, tell, working
+from gfn4rec.data.describe import FEWEST_POSITIVES
 from gfn4rec.errors import UserError
 
 if TYPE_CHECKING:
-    from gfn4rec.simulator.checkpoint import SimulatorManifest
+    from gfn4rec.simulator.checkpoint import Metric, SimulatorManifest
 
 app = typer.Typer(
     help="Train or import a simulator (a model of how users respond to slates), and measure what rewards it allows.",
@@ -183,10 +184,18 @@ def _print(manifest: "SimulatorManifest", target: Path, as_json: bool) -> None:
     truth = ["Best possible AUC"] if has_truth else []
     printed = table("Split", "Behaviour", "Rows", "Rate", "AUC", *truth, "Calibration error")
     for split, name, metric in rows:
-        scores = ("-" if score is None else f"{score:.4f}" for score in (metric.auc, metric.bayes_auc)[: 1 + has_truth])
+        scores = [_score(metric, score) for score in (metric.auc, metric.bayes_auc)[: 1 + has_truth]]
         printed.add_row(
             split, name, f"{metric.num_rows:,}", f"{metric.rate:.4f}", *scores, f"{metric.calibration_error:.4f}"
         )
     out().print(printed)
     plot = "; reliability.png shows the calibration" if "reliability.png" in manifest.files else ""
     out().print(f"\nWritten to {target}{plot}")
+
+
+def _score(metric: "Metric", score: float | None) -> str:
+    """Return an AUC, unless there are too few rows of either response to measure it."""
+    num_positives = round(metric.rate * metric.num_rows)
+    if min(num_positives, metric.num_rows - num_positives) < FEWEST_POSITIVES:
+        return "too few"
+    return "-" if score is None else f"{score:.4f}"

@@ -19,6 +19,7 @@ class Popularity(Policy):
     description: ClassVar = "items by their frequency in the log, the same for all users"
     Config: ClassVar = PopularityConfig
     is_learned: ClassVar = False
+    training_defaults: ClassVar = {"num_steps": 100}  # there is nothing to learn, only to measure
 
     def __init__(self, catalogue: Catalogue, config: PopularityConfig) -> None:
         super().__init__(catalogue, config)

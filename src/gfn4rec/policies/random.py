@@ -18,6 +18,7 @@ class Random(Policy):
     description: ClassVar = "uniformly random slates"
     Config: ClassVar = RandomConfig
     is_learned: ClassVar = False
+    training_defaults: ClassVar = {"num_steps": 100}  # there is nothing to learn, only to measure
 
     @override
     def plan(self, context: Context) -> Plan:

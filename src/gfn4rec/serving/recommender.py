@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.training.opened_run import DataSource, OpenedRun, UsersSource
 
 _BATCH = 128
+Id: TypeAlias = str | int
 _KNOBS = ("greediness", "reward_weight")
 
 
@@ -24,19 +26,25 @@ _KNOBS = ("greediness", "reward_weight")
 class Query:
     """A user who asks for slates. A history, if given, replaces the one in the log.
 
-    >>> Query(user="42", candidates=("1", "2", "3", "4", "5", "6", "7"), greediness=0.5).user
-    '42'
+    >>> Query(user=42, history=[858, (50, ["click", "like"])], greediness=0.5).events
+    (('858', None), ('50', ('click', 'like')))
     """
 
-    user: str | None = None
-    history: tuple[tuple[str, tuple[str, ...] | None], ...] | None = None
-    """Items with their behaviours, oldest first; None in place of behaviours means the first behaviour."""
-    candidates: tuple[str, ...] | None = None
+    user: Id | None = None
+    history: Sequence[Id | tuple[Id, Sequence[str] | None]] | None = None
+    """Items, oldest first, each alone or with its behaviours; alone, it has the first behaviour."""
+    candidates: Sequence[Id] | None = None
     """Items to choose from; by default all."""
     greediness: float | None = None
     """From 0 (diverse) to 1 (greedy), in place of the sampling of the other queries."""
     reward_weight: float | None = None
     """From 0 (what users choose) over 1 (the trained target) to more (what they would like best), in the same way."""
+
+    @property
+    def events(self) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+        """The history as items with their behaviours; None in place of behaviours means the first behaviour."""
+        given = [(event, None) if isinstance(event, str | int) else event for event in self.history or ()]
+        return tuple((str(item), None if named is None else tuple(named)) for item, named in given)
 
 
 @dataclass(frozen=True)
@@ -221,16 +229,16 @@ class Recommender:
         history_BH, response_BHR = request.history_BH.clone(), request.response_BHR.clone()
         for row, query in enumerate(queries):
             if query.history is not None:
-                self._write_history(history_BH[row], response_BHR[row], query.history, notes[row])
+                self._write_history(history_BH[row], response_BHR[row], query.events, notes[row])
         return Request(request.user_B, history_BH, response_BHR)
 
     def _user(self, query: Query, notes: list[str]) -> int:
         if query.user is None:
             return 0
-        if query.user not in self._user_number:
+        if str(query.user) not in self._user_number:
             basis = "the given history alone" if query.history else "an unknown user"
             notes.append(f"user {query.user} is not in the prepared data set; the slates are for {basis}")
-        return self._user_number.get(query.user, 0)
+        return self._user_number.get(str(query.user), 0)
 
     def _write_history(
         self,
@@ -265,7 +273,7 @@ class Recommender:
         item_BN = torch.arange(num_items + 1, device=self.data.device).repeat(len(queries), 1)
         for row, query in enumerate(queries):
             if query.candidates is not None:
-                numbers = [self._number(item, "candidates") for item in query.candidates]
+                numbers = [self._number(str(item), "candidates") for item in query.candidates]
                 is_wanted_N = torch.zeros(num_items + 1, dtype=torch.bool, device=self.data.device)
                 is_wanted_N[numbers] = True
                 if int(is_wanted_N.sum()) < len(numbers):
@@ -284,7 +292,7 @@ class Recommender:
 
     def _seen(self, query: Query, user: int) -> Tensor:
         """Return all items that the user has seen: in the whole log, and in a given history."""
-        given = torch.tensor([self._item_number.get(item, 0) for item, _ in query.history or ()], dtype=torch.int64)
+        given = torch.tensor([self._item_number.get(item, 0) for item, _ in query.events], dtype=torch.int64)
         return torch.cat([self.data.items_of(user).cpu(), given])
 
     def _checked(self, slate: Sequence[str]) -> Sequence[str]:

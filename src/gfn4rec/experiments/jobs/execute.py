@@ -130,5 +130,5 @@ def _examples(opened: OpenedRun) -> tuple[Example, ...]:
     for way, sampling in ((GREEDY, Sampling(greedy=True)), ("sampled", Sampling())):
         for answer in recommender.recommend(queries, sampling=sampling, seed=0):
             titles = tuple(item.title or item.id for item in answer.slates[0].items)
-            examples.append(Example(user=answer.query.user or "", way=way, titles=titles))
+            examples.append(Example(user=str(answer.query.user or ""), way=way, titles=titles))
     return tuple(examples)
