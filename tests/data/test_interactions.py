@@ -36,12 +36,24 @@ def test_a_good_log_is_taken_and_trimmed_to_its_columns() -> None:
         ({"time": [1.0, float("nan")]}, "column 'time' has no value: row 2 (nan)"),
         ({"time": [1.0, float("inf")]}, "column 'time' has no value: row 2 (inf)"),
         ({"time": ["a", "b"]}, "column 'time' holds String; times are numbers, or dates and times"),
+        (
+            {"time": [1_700_000_000, 1_700_000_000_000]},
+            "column 'time' mixes seconds and milliseconds: row 2 (1700000000000); write all times in one unit",
+        ),
     ],
 )
 def test_a_bad_value_is_named_with_its_row(columns: dict[str, list[object]], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(**columns)
     assert message in str(error.value)
+
+
+def test_times_in_one_unit_are_not_taken_for_a_mixture() -> None:
+    small = [0, 1_700_000_000_000]  # of a clock of its own; not seconds since 1970
+    for times in ([1_700_000_000, 1_800_000_000], [1_700_000_000_000, 1_700_000_100_000], small):
+        assert build(time=times).log["time"].to_list() == times
+    log = pl.DataFrame({"user": [1, 2], "item": [1, 2], "time": [1_700_000_000, 1_700_000_000_000], "click": [0, 1]})
+    assert Interactions(log, CLICK, timed=False).log.height == 2
 
 
 def test_only_the_first_offenders_are_listed() -> None:

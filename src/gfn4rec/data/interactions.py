@@ -15,6 +15,7 @@ FeatureKind = Literal["categorical", "multi", "numeric"]
 
 DEFAULT_RHO = 0.2
 NUM_SHOWN_OFFENDERS = 3
+_SECONDS = (10**9, 5 * 10**9)  # since 1970: from 2001 to 2128
 REQUIRED_COLUMNS = ("user", "item", "time")
 SHOWN_COLUMNS = ("slate", "position", "propensity")  # of logs that say which items were shown together, and how
 RESERVED_NAMES = (*REQUIRED_COLUMNS, *SHOWN_COLUMNS, "in_slate")  # columns of a prepared log
@@ -224,6 +225,10 @@ class Interactions:
         )
         if not time.dtype.is_numeric():
             raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
+        wide = _as_number(time)
+        if self.timed and wide.is_between(*_SECONDS).any():
+            is_milliseconds = wide.is_between(*(1_000 * bound for bound in _SECONDS))
+            self._refuse(is_milliseconds, "time", "mixes seconds and milliseconds", "write all times in one unit")
         for name in behaviours:
             values = self.log[name]
             self._refuse(values.is_null(), name, "has no value", "fill it in or drop the row")
