@@ -21,7 +21,12 @@ from gfn4rec.simulator.oracle import random_slates
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.simulator.reference import read_reference
 from gfn4rec.simulator.response_model import ResponseModel
-from gfn4rec.training.response_loop import ResponseTrainingConfig, TrainingLog, window_logits
+from gfn4rec.training.response_loop import (
+    ResponseTrainingConfig,
+    TrainingLog,
+    window_logits,
+    window_targets,
+)
 
 CONFIG = ResponseTrainingConfig()
 BATCH_WINDOWS = 128
@@ -42,12 +47,14 @@ def whole_sequences(data: SlateData, seconds: float) -> float:
 
     def step() -> int:
         chosen = torch.randint(len(log.windows), (BATCH_WINDOWS,), generator=generator)
-        logit, label = window_logits(model, log, chosen, generator)
-        loss = F.binary_cross_entropy_with_logits(logit, label)
+        targets = window_targets(log, chosen, generator)
+        assert targets is not None
+        logit, _ = window_logits(model, targets)
+        loss = F.binary_cross_entropy_with_logits(logit, targets.label_XR)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        return len(label)
+        return len(targets.label_XR)
 
     return rows_per_second(step, seconds)
 

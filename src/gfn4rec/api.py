@@ -213,15 +213,17 @@ def train_simulator(
 ) -> UserModel:
     """Train simulated users on a log, save them in `out`, and return them, ready for an environment.
 
-    `rho` is the strength of item influence, by default that of the data set.
+    `rho` is the strength of item influence, by default that of the data set. By default the users are cautious: they
+    respond less to items that users hardly ever choose. `config=ResponseTrainingConfig()` trains the paper's.
 
     >>> users = train_simulator("data/tiny", "simulators/another", num_epochs=1)
     >>> users.item_embedding_ND.shape  # a row for each item, and one for padding
-    torch.Size([61, 32])
+    torch.Size([61, 96])
     """
-    config = config or ResponseTrainingConfig()
+    config = config or ResponseTrainingConfig().with_caution()
     if num_epochs is not None:
-        config = ResponseTrainingConfig.parse({**config.model_dump(), "num_epochs": num_epochs}, "simulator")
+        given = config.model_dump(exclude_unset=True)
+        config = ResponseTrainingConfig.parse({**given, "num_epochs": num_epochs}, "simulator")
     if rho is not None and not 0 <= rho < math.inf:
         raise UserError(f"rho {rho}: the strength of item influence is 0 or more")
     length = config.model.history_length
@@ -282,12 +284,14 @@ def evaluate(
     liked: float | None = None,
     num_slates: int = MOST_SLATES,
     references: References | None = None,
+    pessimism: float | None = None,
 ) -> Evaluation:
     """Evaluate the policy of a run on test slates and in the simulator, greedy and at each temperature.
 
     Without a simulator, only the test slates are evaluated, at most `num_slates` by held-out metrics. `liked` is the
     smallest reward of a liked item there. `notify` receives notes on damaged checkpoints, an unfinished run or a
-    changed data set. `oracles` and `references` hold those measured before, and get new ones.
+    changed data set. `oracles` and `references` hold those measured before, and get new ones. `pessimism` replaces that
+    of the simulated users.
 
     >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
     >>> list(evaluation.rows), list(evaluation.held_out.references)
@@ -298,13 +302,20 @@ def evaluate(
     num_test, tests = len(opened.data.split("test")), HeldOut.of(opened.data, liked, num_slates)
     rows, oracle = dict[str, dict[str, float]](), list[FrontierPoint]()
     if opened.has_users or not num_test:  # without either, there is nothing to evaluate, and the simulator is missed
-        environment = opened.users.evaluation_environment(opened.settings.mode, seed)
-        oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, {} if oracles is None else oracles)
-        for name, sampling in samplings.items():
-            metrics = partial(report, name)
-            rows[name] = evaluate_in_simulator(opened.policy, environment, sampling, num_batches, seed, metrics)
+        environment = _environment(opened, pessimism, seed)
+        known = {} if oracles is None else oracles  # all of them with the same pessimism
+        oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, known)
+        rows = {
+            name: evaluate_in_simulator(opened.policy, environment, sampling, num_batches, seed, partial(report, name))
+            for name, sampling in samplings.items()
+        }
     test = evaluate_on_log(opened.policy, opened.data, batch_size=min(128, num_test)) if num_test else None
     return Evaluation(rows, oracle, test, _measure_held_out(opened, tests, reward_weights, references, report))
+
+
+def _environment(opened: OpenedRun, pessimism: float | None, seed: int) -> UserEnvironment:
+    users = opened.users if pessimism is None else opened.users.with_pessimism(pessimism)
+    return users.evaluation_environment(opened.settings.mode, seed)
 
 
 def _samplings(

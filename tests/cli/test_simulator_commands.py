@@ -62,12 +62,38 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
     assert "nothing to resume" in fails(*train, "--resume")
 
 
+def test_caution_and_the_papers_simulator(cli: Cli, fails: Fails, data: Path, tmp_path: Path) -> None:
+    train = ("simulator", "train", data, "--config", tmp_path / "settings.toml", "--out")
+    text = cli(*train, tmp_path / "cautious", "--pessimism", 4).out
+    assert "By the number of rows of an item that were learned from" in text
+    assert "Disagreement" in text
+    assert "pessimism 4 leaves" in text
+    assert "AUC of chosen against random items: val 0." in text
+    manifest = json.loads((tmp_path / "cautious" / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["pessimism"]) == ("cautious", 4.0)
+    assert (tmp_path / "cautious" / "support.png").read_bytes().startswith(b"\x89PNG")
+    text = cli(*train, tmp_path / "paper", "--paper").out
+    assert "500 or more" in text
+    assert "Disagreement" not in text
+    manifest = json.loads((tmp_path / "paper" / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["training"]["caution"]) == ("response model", None)
+    assert "--paper: the paper's simulator has no pessimism" in fails(
+        *train, tmp_path / "x", "--paper", "--pessimism", 1
+    )
+    (tmp_path / "settings.toml").write_text(SETTINGS + "[caution]\npessimism = 2.5\nnum_members = 2\n")
+    assert "--paper: the paper's simulator has no pessimism" in fails(*train, tmp_path / "x", "--paper")
+    assert json.loads(cli(*train, tmp_path / "two", "--json").out)["pessimism"] == 2.5
+    assert "--pessimism inf: write a finite number" in fails(*train, tmp_path / "x", "--pessimism", "inf")
+    assert "pessimism" in fails(*train, tmp_path / "x", "--pessimism", -1)
+    assert not (tmp_path / "x").exists()
+
+
 def test_progress_without_a_terminal(cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines on standard error, and nothing but the result on standard output."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     train = ("simulator", "train", data, "--out", tmp_path / "sim", "--config", tmp_path / "settings.toml", "--json")
     result = cli(*train)
-    assert set(json.loads(result.out)) == {"out", "epochs", "metrics"}
+    assert set(json.loads(result.out)) == {"out", "epochs", "metrics", "choice_auc", "pessimism", "support"}
     first, second, *_, last = result.err.splitlines()
     assert first == f"gfn4rec: opening {data}"
     assert re.fullmatch(r"gfn4rec: training: 1 of (\d+), epoch 1 of 1, loss \d\.\d{4}", second)

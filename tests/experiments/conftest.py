@@ -23,7 +23,16 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Be
     """The small data set with users of its own."""
     made = tmp_path_factory.mktemp("world")
     (made / "model.toml").write_text(MODEL)
-    simulator = ["simulator", "train", data_folder, "--out", made / "simulator", "--config", made / "model.toml"]
+    simulator = [
+        "simulator",
+        "train",
+        data_folder,
+        "--out",
+        made / "simulator",
+        "--config",
+        made / "model.toml",
+        "--paper",
+    ]
     assert main([str(part) for part in simulator]) == 0
     return Benchmark(data_folder, made / "simulator")
 

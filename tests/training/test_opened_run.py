@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
@@ -14,7 +15,7 @@ from gfn4rec.nn import weights
 from gfn4rec.policies.cf import CF
 from gfn4rec.simulator import checkpoint
 from gfn4rec.simulator.response_model import ResponseModelConfig
-from gfn4rec.training.opened_run import OpenedRun
+from gfn4rec.training.opened_run import OpenedRun, Users
 from gfn4rec.training.response_loop import ResponseTrainingConfig
 from gfn4rec.training.response_training import train_response_model
 from gfn4rec.training.run import POLICY, Progress
@@ -153,6 +154,45 @@ def test_users_who_influence_each_other_otherwise_are_others(
     assert rho(must_match=False) == 0.3  # evaluated in another benchmark, knowingly
     edit_manifest(run.directory, simulator_rho=None)
     assert rho(must_match=True) == 0.3
+
+
+def test_users_are_as_pessimistic_as_the_settings_or_the_simulator_say(
+    data_folder: Path, simulator: Path, tmp_path: Path
+) -> None:
+    data = SlateData.open(data_folder)
+    sizes = ResponseModelConfig(dim=8, embedding_dim=8, num_heads=2, feedforward_dim=16, state_dim=16)
+    config = ResponseTrainingConfig(model=sizes, num_epochs=1).with_caution(4.0)
+    train_response_model(data, config, tmp_path / "cautious", rho=0.1)
+    item_BC = torch.arange(1, 31).expand(5, -1)
+
+    def believed(users: Users) -> Tensor:
+        state = users.model.encode(data.requests(torch.arange(100, 600, 100)))
+        return users.model.probabilities(state, item_BC)
+
+    own = begin(tmp_path, data_folder, tmp_path / "cautious").users
+    assert believed(own).sum() > 0
+    for pessimism in (0.0, 4.0, 30.0):
+        (tmp_path / "run").rename(tmp_path / f"before-{pessimism}")
+        users = begin(tmp_path, data_folder, tmp_path / "cautious", pessimism=pessimism).users
+        assert torch.equal(believed(users), believed(own.with_pessimism(pessimism)))
+        order = believed(users) - believed(own)
+        assert {0.0: (order > 0).all(), 4.0: (order == 0).all(), 30.0: (order < 0).all()}[pessimism]
+    (tmp_path / "run").rename(tmp_path / "cautious-run")
+    plain = begin(tmp_path, data_folder, simulator, pessimism=0.0).users
+    assert plain.with_pessimism(0.0) is plain
+    with pytest.raises(UserError, match="pessimism inf: write a finite number"):
+        own.with_pessimism(float("inf"))
+    with pytest.raises(UserError, match="pessimism 1: these simulated users believe all that is predicted"):
+        plain.with_pessimism(1.0)
+
+
+def test_a_simulator_with_another_pessimism_is_another(data_folder: Path, simulator: Path, tmp_path: Path) -> None:
+    run = begin(tmp_path, data_folder, simulator).run
+    assert run.manifest.simulator_pessimism == 0
+    shutil.copytree(simulator, tmp_path / "other")
+    edit_manifest(tmp_path / "other", pessimism=2.0)
+    with pytest.raises(UserError, match="not the simulator of this run, or changed since"):
+        assert OpenedRun.open(run.directory, simulator=tmp_path / "other", must_match=True).users
 
 
 def test_users_in_memory_are_those_of_their_directory(data_folder: Path, simulator: Path, tmp_path: Path) -> None:

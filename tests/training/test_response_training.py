@@ -26,6 +26,7 @@ from gfn4rec.training.response_loop import (
     predict,
     split_rows,
     window_logits,
+    window_targets,
 )
 from gfn4rec.training.response_training import train_response_model
 from gfn4rec.training.windows import cut_windows
@@ -106,12 +107,14 @@ def test_a_pass_over_windows_predicts_what_single_histories_predict(data: SlateD
     log = replace(TrainingLog.of(data, config), is_train_row=torch.ones(data.num_rows, dtype=torch.bool))
     windows = log.windows
     chosen = torch.arange(0, len(windows), 7)
+    targets = window_targets(log, chosen, torch.Generator().manual_seed(0))
+    assert targets is not None
     with torch.no_grad():
-        logit, label = window_logits(model, log, chosen, torch.Generator().manual_seed(0))
+        logit, _ = window_logits(model, targets)
     rows = torch.cat([torch.arange(int(windows.first_target[i]), int(windows.end[i])) for i in chosen.tolist()])
     alone = predict(model, data, rows)
     torch.testing.assert_close(logit, alone.logit_NR, atol=1e-5, rtol=0)
-    assert torch.equal(label, alone.label_NR)
+    assert torch.equal(targets.label_XR, alone.label_NR)
 
 
 def test_it_learns_what_can_be_known(tmp_path: Path) -> None:
@@ -140,9 +143,11 @@ def test_only_training_rows_are_learned_from(data: SlateData) -> None:
     )
     is_train = split_rows(data, CONFIG) == TRAIN
     log = TrainingLog.of(data, CONFIG)
+    targets = window_targets(log, torch.arange(len(log.windows)), torch.Generator().manual_seed(0))
+    assert targets is not None
     with torch.no_grad():
-        logit, label = window_logits(model, log, torch.arange(len(log.windows)), torch.Generator().manual_seed(0))
-    assert len(logit) == len(label) == int(is_train.sum()) < data.num_rows
+        logit, _ = window_logits(model, targets)
+    assert len(logit) == len(targets.label_XR) == int(is_train.sum()) < data.num_rows
 
 
 def test_the_larger_ensemble_counts(data: SlateData) -> None:

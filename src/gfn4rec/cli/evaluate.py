@@ -31,6 +31,14 @@ def evaluate_command(
         Path | None,
         typer.Option("--simulator", metavar="SIM", help="Evaluate with this simulator instead of the run's own."),
     ] = None,
+    pessimism: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="How little the simulated users believe of items that they hardly ever choose, instead of the "
+            "simulator's own; 0 believes all (docs/simulator.md).",
+        ),
+    ] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,
     temperature: Annotated[
         str, typer.Option(metavar="T,T,...", help="Temperatures to sample slates at, separated by commas.")
@@ -105,6 +113,7 @@ def evaluate_command(
                 weights,
                 liked,
                 references=references,
+                pessimism=pessimism,
             )
     report = _report(evaluations, oracles, ranking == "unsorted")
     if plot is not None:

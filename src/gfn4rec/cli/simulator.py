@@ -32,6 +32,12 @@ def _finite(rho: float | None) -> float | None:
     return rho
 
 
+def _finite_pessimism(pessimism: float | None) -> float | None:
+    if pessimism is not None and not math.isfinite(pessimism):
+        raise UserError(f"--pessimism {pessimism}: write a finite number")
+    return pessimism
+
+
 RhoOption = Annotated[
     float | None,
     typer.Option(
@@ -53,6 +59,20 @@ def train_command(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the log, at most; default: 10.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, batches and dropout; default: 0.")] = None,
     rho: RhoOption = None,
+    pessimism: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            callback=_finite_pessimism,
+            help=(
+                "How little is believed of items that users hardly ever choose: an item that a user chooses this many "
+                "times as often as a random one has half of its probabilities, and 0 believes all. Default: 10."
+            ),
+        ),
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Train the paper's simulator: one network, which believes all.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
@@ -60,7 +80,9 @@ def train_command(
 ) -> int:
     """Train a simulator: a model of the users' responses, fitted to a prepared log and calibrated.
 
-    Prints how well it predicts each behaviour: AUC and calibration error on held-out rows.
+    Prints how well it predicts each behaviour: AUC and calibration error on held-out rows, and the responses to items
+    with few and with many rows. It is cautious: it also learns which items users choose, and lowers the probabilities
+    of the others, about which the log says nothing.
     """
     from gfn4rec.data.dataset import SlateData
     from gfn4rec.simulator.checkpoint import FORMAT
@@ -74,6 +96,10 @@ def train_command(
     settings = ResponseTrainingConfig.load(config) if config else ResponseTrainingConfig()
     changes = {"num_epochs": epochs, "seed": seed}
     settings = settings.model_copy(update={key: value for key, value in changes.items() if value is not None})
+    if paper and (settings.caution is not None or pessimism is not None):
+        raise UserError("--paper: the paper's simulator has no pessimism; leave out one of the two")
+    if not paper:
+        settings = settings.with_caution(pessimism)
     with working(f"opening {directory}") as work:
         data = SlateData.open(directory, settings.model.history_length, choose_device(device, threads))
 
@@ -176,7 +202,7 @@ def frontier_command(
 def _print(manifest: "SimulatorManifest", target: Path, as_json: bool) -> None:
     """Print how well each behaviour is predicted, and where the simulator is."""
     if as_json:
-        keys = {"epochs", "metrics"} if manifest.epochs else {"metrics"}
+        keys = {"metrics"} | ({"epochs", "pessimism", "choice_auc", "support"} if manifest.epochs else set())
         print_json({"out": str(target), **manifest.model_dump(mode="json", include=keys)})
         return
     rows = [(split, name, metric) for split, of in manifest.metrics.items() for name, metric in of.items()]
@@ -189,8 +215,40 @@ def _print(manifest: "SimulatorManifest", target: Path, as_json: bool) -> None:
             split, name, f"{metric.num_rows:,}", f"{metric.rate:.4f}", *scores, f"{metric.calibration_error:.4f}"
         )
     out().print(printed)
-    plot = "; reliability.png shows the calibration" if "reliability.png" in manifest.files else ""
+    if manifest.support:
+        _print_support(manifest)
+    plot = "; reliability.png and support.png show the calibration" if manifest.support else ""
     out().print(f"\nWritten to {target}{plot}")
+
+
+def _print_support(manifest: "SimulatorManifest") -> None:
+    """Print what is predicted, and what is not known, of items with few and with many rows."""
+    is_cautious = manifest.kind == "cautious"
+    unknown = ["Disagreement", "Trust"] if is_cautious else []
+    printed = table(
+        "Rows of the item",
+        "Items",
+        "Test rows",
+        *(f"{name}, predicted/observed" for name in manifest.data.behaviours),
+        *unknown,
+    )
+    for part in manifest.support:
+        rows = f"{part.fewest} or more" if part.most is None else f"{part.fewest} to {part.most}"
+        pairs = [
+            f"{part.predicted[name]:.3f} / {part.observed[name]:.3f}" if part.num_rows else "-"
+            for name in manifest.data.behaviours
+        ]
+        values = [part.disagreement, part.trust] if is_cautious else []
+        shares = ["-" if value is None else f"{value:.3f}" for value in values]
+        printed.add_row(rows, f"{part.num_items:,}", f"{part.num_rows:,}", *pairs, *shares)
+    out().print("\nBy the number of rows of an item that were learned from")
+    out().print(printed)
+    if is_cautious:
+        auc = ", ".join(f"{split} {value:.4f}" for split, value in manifest.choice_auc.items())
+        out().print(
+            "Disagreement: how far the members' expected rewards differ. Trust: the share of a probability that "
+            f"pessimism {manifest.pessimism:g} leaves.\nAUC of chosen against random items: {auc}"
+        )
 
 
 def _score(metric: "Metric", score: float | None) -> str:

@@ -54,6 +54,8 @@ class Benchmark:
     def identity(self) -> str:
         """A digest of data and simulator; it does not depend on paths or on the version that wrote the files."""
         simulator = [self.simulator.kind, self.simulator.model, self.simulator.files[WEIGHTS], self.simulator.rho]
+        if self.simulator.pessimism:
+            simulator.append(self.simulator.pessimism)
         return digest({**identity_values(content_of(self.data)), "simulator": simulator})
 
     def title(self) -> str:

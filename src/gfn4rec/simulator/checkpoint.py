@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, TypeAlias
 
 import torch
 from pydantic import Field
@@ -14,13 +14,17 @@ from gfn4rec.data.identity import DataIdentity, refuse_other_data
 from gfn4rec.data.manifest import Manifest
 from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, load_weights
+from gfn4rec.simulator.cautious_model import CautiousConfig, CautiousModel
 from gfn4rec.simulator.reference import ReferenceConfig, ReferenceModel
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
+from gfn4rec.simulator.support import SupportBin
 from gfn4rec.storage import MANIFEST, raw_manifest
 
 FORMAT: Final = "gfn4rec simulator"
 VERSION: Final = 1
 WEIGHTS: Final = "model.safetensors"
+
+SimulatorModel: TypeAlias = ResponseModel | CautiousModel | ReferenceModel
 
 
 class Metric(StrictConfig):
@@ -51,18 +55,24 @@ class SimulatorManifest(DirectoryManifest):
 
     format: str = FORMAT
     version: int = VERSION
-    kind: Literal["response model", "reference"]
+    kind: Literal["response model", "cautious", "reference"]
     data: DataIdentity
     model: dict[str, object]
     """The sizes of the model as they were written; `sizes` parses them."""
     rho: float = Field(ge=0)
     """The strength of item influence."""
+    pessimism: float = Field(default=0.0, ge=0)
+    """How often a user must choose an item, relative to a random one, for half of its probabilities to be believed."""
     training: dict[str, object] = Field(default_factory=dict)
     """The settings of the training as they were written."""
     epochs: tuple[Epoch, ...] = ()
     is_finished: bool = True
     metrics: dict[str, dict[str, Metric]] = Field(default_factory=dict)
     """By split, then by behaviour."""
+    choice_auc: dict[str, float] = Field(default_factory=dict)
+    """By split, the AUC of the items of the log against items drawn uniformly; empty if choices were not learned."""
+    support: tuple[SupportBin, ...] = ()
+    """The test rows by the number of rows of their items that were learned from."""
     versions: dict[str, str] = Field(default_factory=lambda: {"gfn4rec": __version__, "torch": torch.__version__})
 
     @property
@@ -70,6 +80,8 @@ class SimulatorManifest(DirectoryManifest):
         """The sizes of the model."""
         if self.kind == "reference":
             return ReferenceConfig.parse(self.model, "reference model")
+        if self.kind == "cautious":
+            return CautiousConfig.parse(self.model, "cautious model")
         return ResponseModelConfig.parse(self.model, "response model")
 
 
@@ -102,12 +114,14 @@ class SimulatorFiles:
             command = f"gfn4rec simulator train DATA --out {self.path} --resume"
             raise UserError(f"{self.path}: its training is not finished; resume it with `{command}`")
 
-    def load(self, data: SlateData) -> ResponseModel | ReferenceModel:
+    def load(self, data: SlateData) -> SimulatorModel:
         """Return the frozen model, ready for an environment of the data set it was made for."""
         self.refuse_unusable(data.manifest)
         model = build_model(self.manifest.sizes, data)
         load_weights(model, load_tensors(self.path / WEIGHTS), self.path / WEIGHTS)
         model.rho = self.manifest.rho
+        if isinstance(model, CautiousModel):
+            model.pessimism = self.manifest.pessimism
         return model.to(data.device).freeze()
 
 
@@ -123,13 +137,15 @@ def usable_simulator(directory: Path, data: Manifest) -> SimulatorManifest:
     return files.manifest
 
 
-def load_simulator(directory: Path, data: SlateData) -> tuple[ResponseModel | ReferenceModel, SimulatorManifest]:
+def load_simulator(directory: Path, data: SlateData) -> tuple[SimulatorModel, SimulatorManifest]:
     """Return the frozen model of a simulator, and its manifest."""
     files = SimulatorFiles.open(directory)
     return files.load(data), files.manifest
 
 
-def build_model(sizes: ResponseModelConfig | ReferenceConfig, data: SlateData) -> ResponseModel | ReferenceModel:
+def build_model(sizes: ResponseModelConfig | ReferenceConfig, data: SlateData) -> SimulatorModel:
     """Return an untrained model for a data set."""
     shape = (data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features)
-    return ReferenceModel(*shape, sizes) if isinstance(sizes, ReferenceConfig) else ResponseModel(*shape, sizes)
+    if isinstance(sizes, ReferenceConfig):
+        return ReferenceModel(*shape, sizes)
+    return CautiousModel(*shape, sizes) if isinstance(sizes, CautiousConfig) else ResponseModel(*shape, sizes)

@@ -119,6 +119,8 @@ class UsersConfig(StrictConfig):
     """Number of slates that a user is shown before all users are replaced."""
     rho: float | None = Field(default=None, ge=0)
     """Strength of the influence of a slate's items on each other; by default that of the simulator."""
+    pessimism: float | None = Field(default=None, ge=0, allow_inf_nan=False, json_schema_extra=ADDED_LATER)
+    """How little is believed of items that users hardly ever choose, from 0; by default that of the simulator."""
 
 
 class RunSettings(StrictConfig):

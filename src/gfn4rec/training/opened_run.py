@@ -1,7 +1,8 @@
 """A run with all that it is made of: data set, simulated users, policy. Each is opened once."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from gfn4rec.nn.weights import load_weights
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.simulator.cautious_model import CautiousModel
 from gfn4rec.simulator.checkpoint import WEIGHTS, SimulatorFiles
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
@@ -42,7 +44,8 @@ class Users:
     def of(cls, data: SlateData, model: UserModel, config: UsersConfig) -> "Users":
         """Return the users of a model, with histories as long as it reads.
 
-        Item influence is that of the settings, else of the model if it has one, else of the data set.
+        Item influence is that of the settings, else of the model if it has one, else of the data set. Pessimism is that
+        of the settings, else of the model.
         """
         choices = (config.rho, getattr(model, "rho", None), data.manifest.rho)
         environment = EnvironmentConfig(
@@ -52,12 +55,26 @@ class Users:
             slate_size=data.slate_size,
         )
         length = max(data.history_length, getattr(model, "history_length", 0))
-        return cls(data.with_history(length), model, environment)
+        users = cls(data.with_history(length), model, environment)
+        return users if config.pessimism is None else users.with_pessimism(config.pessimism)
 
     @classmethod
     def load(cls, files: SimulatorFiles, data: SlateData, config: UsersConfig) -> "Users":
         """Return the users of a simulator on disk."""
         return cls.of(data, files.load(data), config)
+
+    def with_pessimism(self, pessimism: float) -> "Users":
+        """Return the same users, with another pessimism about items that they hardly ever choose."""
+        if not pessimism < math.inf:
+            raise UserError(f"pessimism {pessimism}: write a finite number")
+        if isinstance(self.model, CautiousModel):
+            return replace(self, model=self.model.with_pessimism(pessimism))
+        if pessimism == 0:
+            return self
+        raise UserError(
+            f"pessimism {pessimism:g}: these simulated users believe all that is predicted; only a simulator that "
+            "`gfn4rec simulator train` made without --paper has a pessimism"
+        )
 
     def environment(self, seed: int, num_users: int | None = None, start_rows: Tensor | None = None) -> UserEnvironment:
         """Return a new environment of these users."""
@@ -257,6 +274,7 @@ def _new_manifest(
         simulator_path=None if files is None else str(files.path.resolve()),
         simulator_files=None if files is None else files.manifest.files,
         simulator_rho=None if files is None else files.manifest.rho,
+        simulator_pessimism=0.0 if files is None else files.manifest.pessimism,
         started_from=None if start is None else str(Path(start).resolve()),
         num_processes=num_processes,
         git_hash=git_hash(),
@@ -274,6 +292,7 @@ def _refuse_other_slates(run: Run, data: SlateData) -> None:
 
 
 def _is_same_simulator(manifest: RunManifest, files: SimulatorFiles) -> bool:
-    """Return whether weights and item influence are those of the run; plots beside them may have changed."""
-    weights = (manifest.simulator_files or {}).get(WEIGHTS)
-    return files.manifest.files[WEIGHTS] == weights and manifest.simulator_rho in (None, files.manifest.rho)
+    """Return whether the simulated users are those of the run; plots beside the weights may have changed."""
+    weights, now = (manifest.simulator_files or {}).get(WEIGHTS), files.manifest
+    is_same_rho = manifest.simulator_rho in (None, now.rho)
+    return now.files[WEIGHTS] == weights and is_same_rho and manifest.simulator_pessimism == now.pessimism

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -16,13 +16,26 @@ from gfn4rec.errors import RunError
 from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.simulator.calibration import auc
-from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
+from gfn4rec.simulator.cautious_model import CautiousConfig, CautiousModel
+from gfn4rec.simulator.response_model import ItemLogits, ResponseModel, ResponseModelConfig
 from gfn4rec.training.optimisation import NotFinite, cosine_share, require_finite
 from gfn4rec.training.windows import Windows, cut_windows
 
 TRAIN, VAL, TEST = range(3)
 _EVALUATION_ROWS = 2048
+Simulator: TypeAlias = ResponseModel | CautiousModel
 Report = Callable[[int, int, float], None]  # the step, the steps of an epoch, the mean loss so far
+
+
+class CautionConfig(StrictConfig):
+    """What a simulator learns of its own ignorance."""
+
+    num_members: int = Field(default=3, ge=1)
+    """The number of networks whose mean is the prediction."""
+    num_negatives: int = Field(default=8, ge=1)
+    """Items drawn uniformly for each row; the model learns to distinguish the row's item from them."""
+    pessimism: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    """How often, relative to a random item, a user chooses an item whose probabilities are halved; 0 believes all."""
 
 
 class ResponseTrainingConfig(StrictConfig):
@@ -30,6 +43,8 @@ class ResponseTrainingConfig(StrictConfig):
 
     model: ResponseModelConfig = ResponseModelConfig()
     """The sizes of the model."""
+    caution: CautionConfig | None = None
+    """With it, the simulator is cautious about items that users hardly ever choose; the paper's is not."""
     num_epochs: int = Field(default=10, ge=1)
     """The largest number of passes over the log."""
     patience: int = Field(default=3, ge=1)
@@ -57,6 +72,21 @@ class ResponseTrainingConfig(StrictConfig):
     seed: int = 0
     """The seed of weights, batches and dropout."""
 
+    def with_caution(self, pessimism: float | None = None) -> Self:
+        """Return the settings of a cautious simulator, by default with the pessimism that they have."""
+        caution = self.caution or CautionConfig()
+        if pessimism is not None:
+            caution = CautionConfig.parse({**caution.model_dump(), "pessimism": pessimism}, "caution")
+        return self.model_copy(update={"caution": caution})
+
+    @property
+    def sizes(self) -> ResponseModelConfig:
+        """The sizes of the networks, and how many there are."""
+        if self.caution is None:
+            return self.model
+        given = self.model.model_dump(exclude_unset=True)
+        return CautiousConfig(**given, num_members=self.caution.num_members)
+
     @model_validator(mode="after")
     def _rows_are_learned_from(self) -> Self:
         held_out = self.val_rows + self.test_rows
@@ -76,16 +106,28 @@ class Predictions:
 
     logit_NR: Tensor
     label_NR: Tensor
+    choice_N2: Tensor | None = None  # logits of choice of a row's item and of an item drawn uniformly
 
     def auc(self) -> list[float]:
         """Return the AUC of each behaviour."""
         return [auc(self.logit_NR[:, b], self.label_NR[:, b]) for b in range(self.logit_NR.shape[1])]
 
+    def choice_auc(self) -> float:
+        """Return the AUC of the items of the log against items drawn uniformly; NaN if choices were not learned."""
+        if self.choice_N2 is None:
+            return math.nan
+        return auc(self.choice_N2.T.flatten(), torch.tensor([1.0, 0.0]).repeat_interleave(len(self.choice_N2)))
+
     def mean_auc(self) -> float:
-        """Return the mean AUC, weighted by the rarer class of each behaviour, so that a few rows decide nothing."""
+        """Return the mean AUC, weighted by the rarer class of each behaviour, so that a few rows decide nothing.
+
+        If choices were learned, they count as one more behaviour.
+        """
         num_positive_R = self.label_NR.sum(dim=0)
         weight_R = torch.minimum(num_positive_R, len(self.label_NR) - num_positive_R).tolist()
         scores = [(value, weight) for value, weight in zip(self.auc(), weight_R, strict=True) if weight]
+        if self.choice_N2 is not None:
+            scores.append((self.choice_auc(), len(self.label_NR)))
         return float(sum(value * weight for value, weight in scores) / max(1.0, sum(weight for _, weight in scores)))
 
 
@@ -131,21 +173,38 @@ def split_rows(data: SlateData, config: ResponseTrainingConfig) -> Tensor:
 
 
 @torch.inference_mode()
-def predict(model: ResponseModel, data: SlateData, row_N: Tensor) -> Predictions:
-    """Predict the responses of log rows from the histories before them."""
+def predict(model: Simulator, data: SlateData, row_N: Tensor) -> Predictions:
+    """Predict the responses of log rows from the histories before them, and choices if the model has learned them."""
     was_training = model.training
     model.eval()
-    table_ND = model.encoder.items.table()
-    logits = []
+    networks = [(member, member.encoder.items.table()) for member in model.members]
+    generator = torch_generator(0, "response model/drawn items", data.device)
+    logits, choices = [], []
     for rows in row_N.split(_EVALUATION_ROWS):
-        vectors = model.state_vectors(model.encoder(data.requests(rows), table_ND))
-        logits.append(model.logits(vectors, table_ND[data.item_at(rows)]))
+        request, item_B = data.requests(rows), data.item_at(rows)
+        states = [member.state_vectors(member.encoder(request, table_ND)) for member, table_ND in networks]
+        logits.append(_mean_logits(networks, states, item_B))
+        if isinstance(model, CautiousModel):
+            choices.append(_mean_logits(networks, states, _drawn(item_B.shape, data, generator))[:, -1])
     model.train(was_training)
-    return Predictions(torch.cat(logits), data.response_at(row_N))
+    logit_NR, num_behaviours = torch.cat(logits), len(data.behaviours)
+    choice_N2 = torch.stack([logit_NR[:, -1], torch.cat(choices)], dim=1) if choices else None
+    return Predictions(logit_NR[:, :num_behaviours], data.response_at(row_N), choice_N2)
+
+
+def _mean_logits(networks: list[tuple[ItemLogits, Tensor]], states: list[Tensor], item_B: Tensor) -> Tensor:
+    """Return the logits of an item per state, averaged over the networks, which come with their item encodings."""
+    pairs = zip(networks, states, strict=True)
+    return torch.stack([member.logits(vectors, table_ND[item_B]) for (member, table_ND), vectors in pairs]).mean(dim=0)
+
+
+def _drawn(shape: tuple[int, ...], data: SlateData, generator: torch.Generator) -> Tensor:
+    """Return items drawn uniformly."""
+    return torch.randint(1, data.num_items + 1, shape, generator=generator, device=data.device)
 
 
 def train_epoch(
-    model: ResponseModel, optimizer: torch.optim.Optimizer, log: TrainingLog, epoch: int, report: Report
+    model: Simulator, optimizer: torch.optim.Optimizer, log: TrainingLog, epoch: int, report: Report
 ) -> float:
     """Learn from all windows once, in random order, and return the mean loss per row."""
     config, device, num_windows = log.config, log.data.device, len(log.windows)
@@ -160,45 +219,85 @@ def train_epoch(
         for step, chosen in enumerate(order.split(log.batch_size)):
             for group in optimizer.param_groups:
                 group["lr"] = _learning_rate(config, epoch * num_steps + step, config.num_epochs * num_steps)
-            logit, label = window_logits(model, log, chosen, generator)
-            if not len(label):
+            targets = window_targets(log, chosen, generator)
+            if targets is None:
                 continue
-            loss = F.binary_cross_entropy_with_logits(logit, label, pos_weight=positive_weight)
+            losses = [_loss(member, targets, log, positive_weight, generator) for member in model.members]
+            loss = torch.stack(losses).mean()
             try:
                 value = _step(model, optimizer, loss)
             except NotFinite as problem:
                 where = f"in epoch {epoch + 1}, step {step + 1}"
                 raise RunError(f"{problem} {where}; lower learning_rate, and start again in another --out") from problem
-            loss_sum, num_rows = loss_sum + value * len(label), num_rows + len(label)
+            loss_sum, num_rows = loss_sum + value * len(targets.label_XR), num_rows + len(targets.label_XR)
             report(step + 1, num_steps, loss_sum / num_rows)
     return loss_sum / num_rows
 
 
-def window_logits(
-    model: ResponseModel, log: TrainingLog, chosen: Tensor, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Return logits and labels of the training rows that the chosen windows predict; empty if all are held out."""
+@dataclass(frozen=True)
+class Targets:
+    """What windows predict: X rows among the positions of B requests, each predicted from the rows before it."""
+
+    request: Request
+    is_target_BT: Tensor
+    item_X: Tensor
+    label_XR: Tensor
+
+
+def window_targets(log: TrainingLog, chosen: Tensor, generator: torch.Generator) -> Targets | None:
+    """Return what the chosen windows predict; None if all of it is held out."""
     data, windows, config = log.data, log.windows, log.config
     row_BT = windows.first[chosen][:, None] + torch.arange(config.model.history_length + 1, device=data.device)
     is_inside_BT = row_BT < windows.end[chosen][:, None]
     row_BT = row_BT.clamp_(max=data.num_rows - 1)
     is_target_BT = is_inside_BT & (row_BT >= windows.first_target[chosen][:, None]) & log.is_train_row[row_BT]
-    item_BT = data.item_at(row_BT).masked_fill_(~is_inside_BT, 0)
-    response_BTR = data.response_at(row_BT)
     is_hidden_B = torch.rand(len(chosen), generator=generator, device=data.device) < config.unknown_user_share
     if not is_target_BT.any():
-        nothing = response_BTR[is_target_BT]
-        return nothing, nothing
+        return None
+    item_BT = data.item_at(row_BT).masked_fill_(~is_inside_BT, 0)
+    response_BTR = data.response_at(row_BT)
     user_B = data.user_at(windows.first[chosen]).masked_fill_(is_hidden_B, 0)
-    table_ND = model.encoder.items.table() if data.num_items <= item_BT.numel() else None
     request = Request(user_B, item_BT[:, :-1], response_BTR[:, :-1])
-    vectors = model.state_vectors(model.encoder.prefixes(request, table_ND)[is_target_BT])
-    target = item_BT[is_target_BT]
-    encoding = model.encoder.items(target) if table_ND is None else table_ND[target]
-    return model.logits(vectors, encoding), response_BTR[is_target_BT]
+    return Targets(request, is_target_BT, item_BT[is_target_BT], response_BTR[is_target_BT])
 
 
-def _step(model: ResponseModel, optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+def window_logits(member: ItemLogits, targets: Targets, drawn_XC: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    """Return the logits of the items that are predicted, (X, R), and those of choice of other items, (X, C)."""
+    encoder, item_X = member.encoder, targets.item_X
+    num_encoded = targets.is_target_BT.numel() + (0 if drawn_XC is None else drawn_XC.numel())
+    table_ND = encoder.items.table() if encoder.items.num_entities <= num_encoded else None
+
+    def encoded(item: Tensor) -> Tensor:
+        return encoder.items(item) if table_ND is None else table_ND[item]
+
+    vectors = member.state_vectors(encoder.prefixes(targets.request, table_ND)[targets.is_target_BT])
+    logit_XR = member.logits(vectors, encoded(item_X))
+    if drawn_XC is None:
+        return logit_XR, None
+    return logit_XR, member.logits(vectors[:, None], encoded(drawn_XC), first=-1)[:, :, 0]
+
+
+def _loss(
+    member: ItemLogits,
+    targets: Targets,
+    log: TrainingLog,
+    positive_weight: Tensor | None,
+    generator: torch.Generator,
+) -> Tensor:
+    """Return the cross-entropy of the responses and, with caution, of which items were chosen and not drawn."""
+    label_XR, caution = targets.label_XR, log.config.caution
+    if caution is None:
+        logit_XR, _ = window_logits(member, targets)
+        return F.binary_cross_entropy_with_logits(logit_XR, label_XR, pos_weight=positive_weight)
+    drawn_XC = _drawn((len(label_XR), caution.num_negatives), log.data, generator)
+    logit_XR, drawn_logit_XC = window_logits(member, targets, drawn_XC)
+    assert drawn_logit_XC is not None
+    response = F.binary_cross_entropy_with_logits(logit_XR[:, :-1], label_XR, pos_weight=positive_weight)
+    # Chosen and drawn items have the same weight, so the logit becomes the log of the ratio of their probabilities.
+    return response + F.softplus(-logit_XR[:, -1]).mean() + F.softplus(drawn_logit_XC).mean()
+
+
+def _step(model: Simulator, optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
     """Take one step down the gradient and return the loss; a NaN or infinite one leaves the weights untouched."""
     value = float(loss.detach())
     require_finite("loss", value)

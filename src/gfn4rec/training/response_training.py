@@ -14,6 +14,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import load_tensors, load_weights, write_directory
 from gfn4rec.seeding import stream_seed
 from gfn4rec.simulator.calibration import Reliability, fit_scale_and_shift, reliability
+from gfn4rec.simulator.cautious_model import CautiousModel
 from gfn4rec.simulator.checkpoint import (
     WEIGHTS,
     Epoch,
@@ -22,15 +23,18 @@ from gfn4rec.simulator.checkpoint import (
     build_model,
     read_simulator_manifest,
 )
-from gfn4rec.simulator.plots import plot_reliability
+from gfn4rec.simulator.plots import plot_reliability, plot_support
 from gfn4rec.simulator.response_model import ResponseModel
+from gfn4rec.simulator.support import support_bins
 from gfn4rec.simulator.truth import bayes_auc
 from gfn4rec.training.optimisation import has_stopped_improving, load_optimizer_tensors, optimizer_tensors
 from gfn4rec.training.response_loop import (
     TEST,
+    TRAIN,
     VAL,
     Predictions,
     ResponseTrainingConfig,
+    Simulator,
     TrainingLog,
     predict,
     split_rows,
@@ -75,22 +79,23 @@ def train_response_model(
     return _finish(model, data, held_out, manifest, out)
 
 
-def _new_model(config: ResponseTrainingConfig, data: SlateData) -> ResponseModel:
+def _new_model(config: ResponseTrainingConfig, data: SlateData) -> Simulator:
     """Return a model with random weights; the global generator is left as it was."""
     torch_state = torch.random.get_rng_state()
     torch.manual_seed(stream_seed(config.seed, "response model/weights"))
-    model = build_model(config.model, data).to(data.device)
+    model = build_model(config.sizes, data).to(data.device)
     torch.random.set_rng_state(torch_state)
-    assert isinstance(model, ResponseModel)
+    assert isinstance(model, ResponseModel | CautiousModel)
     return model
 
 
 def _new_manifest(config: ResponseTrainingConfig, data: SlateData, rho: float) -> SimulatorManifest:
     return SimulatorManifest(
-        kind="response model",
+        kind="response model" if config.caution is None else "cautious",
         data=identity_of(data.manifest),
-        model=config.model.model_dump(mode="json"),
+        model=config.sizes.model_dump(mode="json"),
         rho=rho,
+        pessimism=0.0 if config.caution is None else config.caution.pessimism,
         training=config.model_dump(mode="json"),
         is_finished=False,
     )
@@ -109,7 +114,7 @@ def _held_out_rows(data: SlateData, config: ResponseTrainingConfig) -> dict[str,
 
 
 def _finish(
-    model: ResponseModel, data: SlateData, held_out: dict[str, Tensor], manifest: SimulatorManifest, out: Path
+    model: Simulator, data: SlateData, held_out: dict[str, Tensor], manifest: SimulatorManifest, out: Path
 ) -> SimulatorManifest:
     """Calibrate the model on the validation rows, evaluate it on both splits, and save it without the optimiser."""
     predictions = {split: predict(model, data, rows) for split, rows in held_out.items()}
@@ -117,13 +122,25 @@ def _finish(
     model.calibration_2R.copy_(fit_scale_and_shift(val.logit_NR, val.label_NR))
     curves = {split: reliabilities(values, model.calibration_2R, data) for split, values in predictions.items()}
     metrics = {split: measure(predictions[split], curves[split], data, rows) for split, rows in held_out.items()}
-    manifest = manifest.model_copy(update={"is_finished": True, "metrics": metrics})
-    return write_directory(out, manifest, {WEIGHTS: model.state_dict()}, {"reliability.png": plot_reliability(curves)})
+    choice_auc = {split: values.choice_auc() for split, values in predictions.items() if values.choice_N2 is not None}
+    if isinstance(model, CautiousModel):
+        model.pessimism = manifest.pessimism
+    probability_NR = calibrated(predictions["test"], model.calibration_2R)
+    is_train_row = split_rows(data, ResponseTrainingConfig.parse(manifest.training, "training")) == TRAIN
+    support = support_bins(data, is_train_row, held_out["test"], probability_NR, model.freeze())
+    update = {"is_finished": True, "metrics": metrics, "choice_auc": choice_auc, "support": support}
+    plots = {"reliability.png": plot_reliability(curves), "support.png": plot_support(support)}
+    return write_directory(out, manifest.model_copy(update=update), {WEIGHTS: model.state_dict()}, plots)
+
+
+def calibrated(predictions: Predictions, calibration_2R: Tensor) -> Tensor:
+    """Return the calibrated probabilities of the behaviours, (N, R)."""
+    return torch.sigmoid(predictions.logit_NR * calibration_2R[0] + calibration_2R[1])
 
 
 def reliabilities(predictions: Predictions, calibration_2R: Tensor, data: SlateData) -> dict[str, Reliability]:
     """Compare calibrated predictions with the responses in the log, per behaviour."""
-    probability_NR = torch.sigmoid(predictions.logit_NR * calibration_2R[0] + calibration_2R[1])
+    probability_NR = calibrated(predictions, calibration_2R)
     return {
         behaviour: reliability(probability_NR[:, number], predictions.label_NR[:, number])
         for number, behaviour in enumerate(data.behaviours)
@@ -159,7 +176,7 @@ def _is_over(epochs: tuple[Epoch, ...], config: ResponseTrainingConfig) -> bool:
 
 
 def _resume(
-    out: Path, wanted: SimulatorManifest, model: ResponseModel, optimizer: torch.optim.Optimizer
+    out: Path, wanted: SimulatorManifest, model: Simulator, optimizer: torch.optim.Optimizer
 ) -> tuple[SimulatorManifest, dict[str, Tensor]]:
     """Restore the last finished epoch into model and optimiser; return its manifest and the best weights so far."""
     manifest = read_simulator_manifest(out)

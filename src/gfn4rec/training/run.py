@@ -64,6 +64,7 @@ class RunManifest(StrictConfig):
     simulator_files: dict[str, str] | None
     """Checksums by file name."""
     simulator_rho: float | None = None
+    simulator_pessimism: float = 0.0
     started_from: str | None = None
     """The run whose weights this one began with, if any."""
     num_processes: int = 1
