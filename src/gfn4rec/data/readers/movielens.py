@@ -36,7 +36,7 @@ def read_ml_1m(raw: Path) -> Interactions:
 
 
 def read_ml_csv(raw: Path) -> Interactions:
-    """Read MovieLens as it has been published since 2015, with genres of movies; nothing is known of users."""
+    """Read ratings.csv and movies.csv of newer MovieLens releases, which say nothing about users."""
     ratings, movies = (TableFile(raw / name, is_published=True) for name in ("ratings.csv", "movies.csv"))
     log = read_table(ratings, {"userId": "integer", "movieId": "integer", "rating": "number", "timestamp": "integer"})
     movie_table = read_table(movies, {"movieId": "integer", "title": "text", "genres": "text"}).select(
