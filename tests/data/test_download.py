@@ -170,10 +170,13 @@ def test_every_published_set_says_where_it_lies_and_what_it_needs() -> None:
     for name, source in SOURCES.items():
         assert source.archive.url.startswith("https://"), name
         assert source.layout
-        assert source.archive.members
+        assert bool(source.archive.members) != source.archive.is_page, name
     md5 = {name: source.archive.md5 for name, source in SOURCES.items()}
     assert md5["ml-1m"] == "c4d9eecfca2ab87c1945afe126590906"
     assert md5["ml-100k"] == "0e33842e24a9c977be4e0107933c0723"
+    assert md5["ml-25m"] == "6b51fb2759a8657d3bfcbfc42b592ada"
+    assert md5["ml-32m"] == "d472be332d4daa821edc399621853b57"
+    assert md5["kuairec-big"] == md5["kuairec-small"] == "261550d472c48eff4990fb13c0e5bcf7"
     assert md5["kuairand-1k"] == "6b0b9c8222d67fcd4c676218edca3f1f"
     assert [SOURCES[name].test_slates for name in ("ml-1m", "kuairand-1k", "kuairand-pure")] == [1, 4, 1]
     assert SOURCES["kuairand-1k"].archive.url.endswith("/KuaiRand-1K.tar.gz")

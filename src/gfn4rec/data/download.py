@@ -32,7 +32,8 @@ class Archive:
 
     url: str
     md5: str | None  # None: not published, so only the length is verified
-    members: tuple[str, ...]  # patterns of the files to unpack
+    members: tuple[str, ...] = ()  # patterns of the files to unpack
+    is_page: bool = False  # `url` is a page where people choose files: nothing is downloaded
 
 
 def cache_folder() -> Path:
@@ -44,6 +45,8 @@ def cache_folder() -> Path:
 
 def fetch(name: str, archive: Archive, layout: str, progress: Progress = lambda *_: None) -> Path:
     """Return the folder with the needed files of an archive; download and unpack it unless that was done before."""
+    if archive.is_page:
+        raise UserError(f"{name}: choose its files at {archive.url}, and name the folder with {layout} by --raw")
     folder = cache_folder() / name
     if folder.is_dir():
         return folder

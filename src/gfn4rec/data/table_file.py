@@ -32,6 +32,7 @@ _FORMATS: Mapping[str, Format] = {
 _NUM_SHOWN_NAMES = 5
 _TAIL_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 22
+_PIECE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,12 @@ class TableFile:
         if not self.is_utf8:
             content = "".join(self.lines()).encode()
         return content.removeprefix(codecs.BOM_UTF8)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the text in pieces of whole lines, so that a file larger than memory can be read."""
+        with self.open() as raw:
+            while piece := raw.read(_PIECE_BYTES):
+                yield piece + raw.readline()
 
     def excel_table(self) -> pl.DataFrame:
         """Return the sheet of an Excel file."""

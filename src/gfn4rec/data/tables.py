@@ -5,7 +5,8 @@ which is more lenient with them. When parsing fails or gives nulls, the file is 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +17,9 @@ from gfn4rec.data.table_file import TableFile
 from gfn4rec.data.values import Place, parse_flags, parse_ids, parse_numbers, parse_times
 from gfn4rec.errors import UserError
 
-ColumnKind = Literal["id", "integer", "number", "flag", "time", "text"]
-"""What a column holds. `id`: integers if all of them are, else strings. `time`: numbers, or dates and times."""
+ColumnKind = Literal["id", "integer", "number", "flag", "time", "text", "list"]
+"""What a column holds. `id`: integers if all of them are, else strings. `time`: numbers, or dates and times.
+`list`: texts, in published JSON lines only."""
 
 Kinds = Mapping[str, ColumnKind]
 
@@ -28,7 +30,9 @@ _TEXT_PARSED_AS: Mapping[ColumnKind, pl.DataType] = {
     "flag": pl.Float32(),  # not an integer: exported flags often read 1.0
     "time": pl.String(),
     "text": pl.String(),
+    "list": pl.List(pl.String()),
 }
+_NUM_FIRST_LINES = 1000  # of JSON lines, which together have all columns
 _UNIT_SEPARATOR = "\x1f"  # replaces separators of several characters, which polars does not support
 
 
@@ -38,6 +42,8 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
         table = file.excel_table()
         _check_file_columns(file, table.columns, kinds)
         return typed_table(file, table.select(*kinds), kinds)
+    if file.format == "jsonl" and file.is_published:
+        return _read_json_lines(file, kinds)
     if file.format == "text" and not file.is_published and file.has_quotes():
         return typed_table(file, _read_quoted(file, kinds), kinds)
     try:
@@ -131,6 +137,26 @@ def _read_quoted(file: TableFile, kinds: Kinds) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=dict.fromkeys(kinds, pl.String))
 
 
+def _read_json_lines(file: TableFile, kinds: Kinds) -> pl.DataFrame:
+    """Read the named columns of JSON lines with a known layout; other columns may hold anything."""
+    available = {name: None for _, row in islice(_json_objects(file), _NUM_FIRST_LINES) for name in row}
+    if not available:
+        raise UserError(f"{file.path}: has no JSON objects; download it again")
+    check_columns(file.label, list(available), kinds)
+    schema = {name: _TEXT_PARSED_AS[kind] for name, kind in kinds.items()}
+    try:
+        return pl.concat(pl.read_ndjson(piece, schema=schema) for piece in file.pieces())
+    except pl.exceptions.PolarsError as error:
+        expected = {"integer": (int,), "number": (int, float), "list": (list,)}
+        for number, row in _json_objects(file):
+            for name, kind in kinds.items():
+                if row.get(name) is not None and not isinstance(row[name], expected.get(kind, object)):
+                    raise UserError(
+                        f"{file.path} line {number}: column {name!r} is no {kind}: {row[name]!r}"
+                    ) from error
+        raise _diagnose(file, error) from error
+
+
 def typed_table(place: Place, table: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:
     """Convert each column to its kind, from text or from the types it has."""
     return table.with_columns(_typed(place, table[name], kind) for name, kind in kinds.items())
@@ -158,16 +184,25 @@ def _diagnose(file: TableFile, error: Exception) -> UserError:
     if file.format == "parquet":
         return UserError(f"{file.path}: not a readable Parquet file, perhaps truncated ({reason})")
     if file.format == "jsonl":
-        for number, line in enumerate(file.lines(), start=1):
-            try:
-                is_object = not line.strip() or isinstance(json.loads(line), dict)
-            except json.JSONDecodeError:
-                is_object = False
-            if not is_object:
-                return UserError(
-                    f"{file.path} line {number}: not a JSON object; the line is broken or the file is truncated"
-                )
+        for _ in _json_objects(file):  # raises an error at a broken line
+            pass
     return UserError(f"{file.path}: cannot be read ({reason})")
+
+
+def _json_objects(file: TableFile) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the object of each line that is not empty, with the number of the line."""
+    for number, line in enumerate(file.lines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError:
+            value = None
+        if not isinstance(value, dict):
+            raise UserError(
+                f"{file.path} line {number}: not a JSON object; the line is broken or the file is truncated"
+            )
+        yield number, value
 
 
 def _refuse_broken_lines(file: TableFile) -> None:

@@ -80,6 +80,16 @@ def _in_microseconds(time: pl.Series) -> pl.Series:
     return time.dt.cast_time_unit("us")
 
 
+def refuse_missing(place: Place, table: pl.DataFrame) -> None:
+    """Raise an error at the first row without a value in some column."""
+    for column in table:
+        if column.has_nulls():
+            row = int(column.is_null().arg_true()[0])
+            raise UserError(
+                f"{place.locate(row)}: column {column.name!r} has no value; the line is broken, download the file again"
+            )
+
+
 def refuse_unparsed(place: Place, text: pl.Series, parsed: pl.Series, problem: str) -> None:
     """Raise an error at the first value that parsing lost."""
     lost = (parsed.is_null() & text.is_not_null()).arg_true()

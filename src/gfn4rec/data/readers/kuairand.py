@@ -49,10 +49,10 @@ def read_kuairand(raw: Path, size: str, include_random: bool = False) -> Interac
         if not random_logs:
             raise UserError(f"{folder}: --include-random needs a log_random_*_{size}.csv, which is missing")
         logs += random_logs
-    log_files = [_csv(path) for path in logs]
+    log_files = [csv_file(path) for path in logs]
     users, videos = (
-        _csv(folder / f"user_features_{size}.csv"),
-        _csv(folder / f"video_features_basic_{size}.csv"),
+        csv_file(folder / f"user_features_{size}.csv"),
+        csv_file(folder / f"video_features_basic_{size}.csv"),
     )
     kinds: dict[str, ColumnKind] = {"user_id": "integer", "video_id": "integer", "time_ms": "integer"}
     kinds |= {column: "flag" for column in BEHAVIOUR_COLUMNS.values()}
@@ -61,8 +61,8 @@ def read_kuairand(raw: Path, size: str, include_random: bool = False) -> Interac
     return Interactions(
         log=log.rename({column: name for name, column in BEHAVIOUR_COLUMNS.items()}),
         behaviours=BEHAVIOURS,
-        users=_features(users, "user_id", USER_FEATURES),
-        items=_features(videos, "video_id", VIDEO_FEATURES, multi="tag"),
+        users=csv_features(users, "user_id", USER_FEATURES),
+        items=csv_features(videos, "video_id", VIDEO_FEATURES, multi="tag"),
         raw_files=(
             *(file.record(part.height) for file, part in zip(log_files, parts, strict=True)),
             users.record(),
@@ -73,7 +73,10 @@ def read_kuairand(raw: Path, size: str, include_random: bool = False) -> Interac
     )
 
 
-def _features(file: TableFile, id_column: str, categorical: tuple[str, ...], multi: str | None = None) -> FeatureTable:
+def csv_features(
+    file: TableFile, id_column: str, categorical: tuple[str, ...], multi: str | None = None
+) -> FeatureTable:
+    """Return features of a file of comma-separated values, which is read later."""
     kinds: dict[str, ColumnKind] = {id_column: "integer"}
     kinds |= {name: "text" for name in (*categorical, *((multi,) if multi else ()))}
     frame = scan_table(file, kinds).rename({id_column: "id"})
@@ -84,5 +87,6 @@ def _features(file: TableFile, id_column: str, categorical: tuple[str, ...], mul
     return FeatureTable(frame, features, file.path.name)
 
 
-def _csv(path: Path) -> TableFile:
+def csv_file(path: Path) -> TableFile:
+    """Return a published file of comma-separated values."""
     return TableFile(path, is_published=True)

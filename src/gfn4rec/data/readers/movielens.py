@@ -1,5 +1,6 @@
-"""MovieLens 1M (`*.dat`) and 100K (original `u.*` layout, or RecBole's atomic files)."""
+"""MovieLens 1M (`*.dat`), 100K (original `u.*` layout, or RecBole's atomic files) and newer ones (`ratings.csv`)."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -24,20 +25,26 @@ def read_ml_1m(raw: Path) -> Interactions:
     log = read_table(ratings, {"user": "integer", "item": "integer", "rating": "number", "time": "integer"})
     movie_table = read_table(movies, {"id": "integer", "title": "text", "genres": "text"})
     user_table = read_table(users, {"id": "integer", "gender": "text", "age": "text"})
-    return Interactions(
-        log=_ratings_to_behaviours(log),
-        behaviours=BEHAVIOURS,
-        users=FeatureTable(
-            user_table.lazy(), (Feature("gender", "categorical"), Feature("age", "categorical")), "users.dat"
-        ),
-        items=FeatureTable(
-            movie_table.lazy().with_columns(pl.col("genres").str.split("|")),
-            (Feature("genres", "multi"),),
-            "movies.dat",
-        ),
-        raw_files=(ratings.record(log.height), movies.record(), users.record()),
-        raw_columns=dict.fromkeys(THRESHOLDS, "rating"),
+    gender_and_age = (Feature("gender", "categorical"), Feature("age", "categorical"))
+    return _interactions(
+        ratings,
+        log,
+        _movies(movie_table.with_columns(pl.col("genres").str.split("|")), movies),
+        FeatureTable(user_table.lazy(), gender_and_age, "users.dat"),
+        (movies, users),
     )
+
+
+def read_ml_csv(raw: Path) -> Interactions:
+    """Read ratings.csv and movies.csv of newer MovieLens releases, which say nothing about users."""
+    ratings, movies = (TableFile(raw / name, is_published=True) for name in ("ratings.csv", "movies.csv"))
+    log = read_table(ratings, {"userId": "integer", "movieId": "integer", "rating": "number", "timestamp": "integer"})
+    movie_table = read_table(movies, {"movieId": "integer", "title": "text", "genres": "text"}).select(
+        "title", id="movieId", genres=pl.col("genres").replace("(no genres listed)", None).str.split("|")
+    )
+    names = {"user": "userId", "item": "movieId", "time": "timestamp"}
+    log = log.select("rating", **names)
+    return _interactions(ratings, log, _movies(movie_table, movies), None, (movies,), names)
 
 
 def read_ml_100k(raw: Path) -> Interactions:
@@ -60,30 +67,43 @@ def read_ml_100k(raw: Path) -> Interactions:
     movie_table = read_table(movies, kinds | {genre: "integer" for genre in genres})
     genres_of_movie = pl.concat_list(pl.when(pl.col(genre) == 1).then(pl.lit(genre)) for genre in genres)
     user_table = read_table(users, {"id": "integer", "age": "number", "gender": "text", "occupation": "text"})
-    return Interactions(
-        log=_ratings_to_behaviours(log),
-        behaviours=BEHAVIOURS,
-        users=FeatureTable(
-            user_table.lazy(),
-            (
-                Feature("gender", "categorical"),
-                Feature("age", "numeric"),
-                Feature("occupation", "categorical"),
-            ),
-            "u.user",
-        ),
-        items=FeatureTable(
-            movie_table.lazy().select("id", "title", genres=genres_of_movie.list.drop_nulls()),
-            (Feature("genres", "multi"),),
-            "u.item",
-        ),
-        raw_files=(ratings.record(log.height), movies.record(), users.record(), genre_file.record()),
-        raw_columns=dict.fromkeys(THRESHOLDS, "rating"),
+    movie_table = movie_table.select("id", "title", genres=genres_of_movie.list.drop_nulls())
+    gender_age_work = (
+        Feature("gender", "categorical"),
+        Feature("age", "numeric"),
+        Feature("occupation", "categorical"),
+    )
+    return _interactions(
+        ratings,
+        log,
+        _movies(movie_table, movies),
+        FeatureTable(user_table.lazy(), gender_age_work, "u.user"),
+        (movies, users, genre_file),
     )
 
 
-def _ratings_to_behaviours(log: pl.DataFrame) -> pl.DataFrame:
-    return log.with_columns(at_least("rating", threshold).alias(name) for name, threshold in THRESHOLDS.items())
+def _interactions(
+    ratings: TableFile,
+    log: pl.DataFrame,
+    items: FeatureTable,
+    users: FeatureTable | None,
+    feature_files: tuple[TableFile, ...],
+    raw_columns: Mapping[str, str] | None = None,
+) -> Interactions:
+    """Turn ratings into responses."""
+    responses = [at_least("rating", threshold).alias(name) for name, threshold in THRESHOLDS.items()]
+    return Interactions(
+        log=log.with_columns(responses),
+        behaviours=BEHAVIOURS,
+        users=users,
+        items=items,
+        raw_files=(ratings.record(log.height), *(file.record() for file in feature_files)),
+        raw_columns={**(raw_columns or {}), **dict.fromkeys(THRESHOLDS, "rating")},
+    )
+
+
+def _movies(table: pl.DataFrame, file: TableFile) -> FeatureTable:
+    return FeatureTable(table.lazy(), (Feature("genres", "multi"),), file.path.name)
 
 
 def _dat(path: Path, *columns: str, encoding: str = "utf-8") -> TableFile:
