@@ -63,11 +63,11 @@ def summarise(manifest: Manifest) -> Summary:
         settings=manifest.settings,
         features={"users": _features(manifest.user_features), "items": _features(manifest.item_features)},
         raw_files={file.name: file.sha256 for file in manifest.raw_files},
-        warnings=tuple(filter(None, (_warning(behaviour, counts.rows) for behaviour in manifest.behaviours))),
+        warnings=tuple(filter(None, (warning_of(behaviour, counts.rows) for behaviour in manifest.behaviours))),
     )
 
 
-def _warning(behaviour: BehaviourEntry, num_rows: int) -> str:
+def warning_of(behaviour: BehaviourEntry, num_rows: int) -> str:
     """Return what is wrong with a behaviour and the remedy, or nothing."""
     num_positives, name = round(behaviour.rate * num_rows), behaviour.name
     if num_positives == 0:

@@ -227,7 +227,7 @@ class Interactions:
             raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
         wide = _as_number(time)
         if self.timed and wide.is_between(*_SECONDS).any():
-            is_milliseconds = wide.is_between(*(1_000 * bound for bound in _SECONDS))
+            is_milliseconds = wide.is_between(1_000 * _SECONDS[0], 1_000 * _SECONDS[1])
             self._refuse(is_milliseconds, "time", "mixes seconds and milliseconds", "write all times in one unit")
         for name in behaviours:
             values = self.log[name]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gfn4rec.data.core import k_core, largest_core
+from gfn4rec.data.core import codes, k_core, largest_core
 from gfn4rec.data.features import encode_features
 from gfn4rec.data.interactions import Interactions
 from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
@@ -33,8 +33,6 @@ Report = Callable[[str], None]
 
 # Columns of our own beside the user's; no behaviour can have such a name.
 _KEY, _ROW, _KEPT = "\x00key", "\x00row", "\x00kept"
-
-_COMPACT = 4  # integer ids that span less than this many times the rows are coded by their distance from the least
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def _write(
 
 
 def _filter(log: pl.DataFrame, core: int) -> _Filtered:
-    (user, user_of_code), (item, item_of_code) = _codes(log["user"]), _codes(log["item"])
+    (user, user_of_code), (item, item_of_code) = codes(log["user"]), codes(log["item"])
     is_kept = k_core(user, item, core)
     if not is_kept.any():
         best = largest_core(user, item)
@@ -144,16 +142,6 @@ def _filter(log: pl.DataFrame, core: int) -> _Filtered:
         num_raw_users=int(np.count_nonzero(np.bincount(user))),
         num_raw_items=int(np.count_nonzero(np.bincount(item))),
     )
-
-
-def _codes(ids: pl.Series) -> tuple[Ints, pl.Series]:
-    """Return small integers, few more than there are rows, in the order of the ids; and the id of each code."""
-    if ids.dtype.is_integer():
-        values = ids.to_numpy()
-        low, high = int(values.min()), int(values.max())
-        if high - low < _COMPACT * len(values):
-            return values - low, pl.Series(low + np.arange(high - low + 1))
-    return ids.rank("dense").to_numpy().astype(np.int64) - 1, ids.unique().sort()
 
 
 def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbered:

@@ -98,10 +98,11 @@ class TableFile:
 
     def locate(self, row: int) -> str:
         """Return the name of a row, counted from 0, in error messages."""
-        return f"{self.path} {self._row_word} {row + self.first_line}"
+        return f"{self.path} {self.row_word} {row + self.first_line}"
 
     @property
-    def _row_word(self) -> str:
+    def row_word(self) -> str:
+        """What a row is called in error messages."""
         return "row" if self.format in ("parquet", "excel") else "line"
 
     def without_header(self) -> "TableFile":
@@ -114,7 +115,7 @@ class TableFile:
         pool = ThreadPoolExecutor(max_workers=1)
         digest = pool.submit(self._sha256).result
         pool.shutdown(wait=False)
-        return RawFile(self.path.name, digest, num_rows, self.first_line, self._row_word, self.label)
+        return RawFile(self.path.name, digest, num_rows, self.first_line, self.row_word, self.label)
 
     def column_names(self) -> list[str]:
         """Return the names of the file's columns."""
