@@ -44,6 +44,8 @@ def found_in(folder: Path, more: Columns, option: str = "warnings") -> str:
             "column 'click' has no value: {log} line 2; fill it in",
         ),
         ("session_id", lambda row: row // 4, "'session_id' is not used; if it says which items were shown together"),
+        ("a=click", lambda row: row % 2, "'a=click' cannot be named in --behaviour; rename the column to use it"),
+        ("click in feed", lambda row: row % 2, "'click in feed' cannot be named in --behaviour"),
         ("rank", lambda row: row % 5, "'rank' is not used, because positions belong to slates; name these with"),
     ],
 )
@@ -161,12 +163,12 @@ def test_sizes_that_a_log_bears(tmp_path: Path) -> None:
     assert (found.sizes.core, found.sizes.slate_size, found.sizes.share_kept_by_default) == (1, 6, 0)
     assert (found.sizes.users_with_slate, found.sizes.users_with_split) == (1, 0)
     warnings = "\n".join(found.warnings)
-    assert "the default --core 20 would keep 0% of these rows, or no slate; --core 1 is suggested\n" in warnings
+    assert "the default --core 20 would keep only 0% of these rows; --core 1 is suggested\n" in warnings
     assert "only 1 of 6 users have at least 6 rows, so most give nothing to learn from" in warnings
     assert found.command.endswith("--behaviour click --core 1")
     partial = inspect_log(path, most_rows=20)
     assert partial.command.endswith("--core 1 --slate-size 4")
-    assert any(line.endswith("--core 1 is suggested, the whole file may bear more") for line in partial.warnings)
+    assert any(line.endswith("--core 1 is suggested, but the whole file may bear more") for line in partial.warnings)
 
 
 def test_few_slates_that_were_shown(tmp_path: Path) -> None:

@@ -310,9 +310,12 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             for name, behaviour in summary.behaviours.items()
         },
         "Features": {
-            f"{side[:-1]} {name}": _feature_line(feature)
-            for side, features in summary.features.items()
-            for name, feature in features.items()
+            **{
+                f"{side[:-1]} {name}": _feature_line(feature)
+                for side, features in summary.features.items()
+                for name, feature in features.items()
+            },
+            **summary.unmatched,
         },
     }
 

@@ -71,7 +71,7 @@ def inspect_log(path: Path, layout: FileLayout | None = None, most_rows: int = M
     missing = list(_missing(columns, roles, guess, sample))
     trial = Trial(guess, None, (), ()) if missing else try_guess(sample, guess)
     sizes = None if trial.log is None else suggest_sizes(trial.log)
-    warnings = [*_warnings(layout, sample, columns, roles), *trial.warnings]
+    warnings = [*_warnings(layout, sample, columns, roles), *_unused(columns, roles, guess), *trial.warnings]
     warnings += sizes.warnings(sample.is_whole) if sizes else []
     file = sample.file
     return Inspection(
@@ -147,6 +147,14 @@ def _warnings(layout: FileLayout, sample: Sample, columns: Sequence[Column], rol
             yield f"{column.name!r} is not used; if it says which items were shown together, it is a --slate-column"
         if role == "position" and "slate" not in roles:
             yield f"{column.name!r} is not used, because positions belong to slates; name these with --slate-column"
+
+
+def _unused(columns: Sequence[Column], roles: Sequence[Role], guess: Guess) -> Iterator[str]:
+    """Yield the columns of responses that no option can name."""
+    used = {behaviour.column for behaviour in guess.behaviours.values()}
+    for column, role in zip(columns, roles, strict=True):
+        if role in ("response", "rating", "event type") and column.name not in used:
+            yield f"{column.name!r} cannot be named in --behaviour; rename the column to use it"
 
 
 def _preview(column: Column, role: Role) -> ColumnPreview:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from gfn4rec.data.core import codes, k_core, largest_core
-from gfn4rec.data.features import encode_features
+from gfn4rec.data.features import count_unmatched, encode_features
 from gfn4rec.data.interactions import FrameColumns, Interactions
 from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
 from gfn4rec.data.manifest import PrepareConfig as PrepareConfig
@@ -324,6 +324,8 @@ def _statistics(
         users_short_of_val=_users_below(slates, VAL, config.val_slates),
         users_without_val=_users_below(slates, VAL, min(1, config.val_slates)),
         longest_log=int(np.diff(numbered.offset).max()),
+        **count_unmatched("users", interactions.users, numbered.user_ids, interactions.log["user"]),
+        **count_unmatched("items", interactions.items, numbered.item_ids, interactions.log["item"]),
     )
 
 

@@ -30,10 +30,10 @@ class Sizes(StrictConfig):
         """Return what these sizes mean for the data set; a file of which only a part was read may bear more."""
         lines = []
         if self.core != _DEFAULT.core:
-            lines.append(
-                f"the default --core {_DEFAULT.core} would keep {self.share_kept_by_default:.0%} of these rows, "
-                f"or no slate; --core {self.core} is suggested{'' if is_whole else ', the whole file may bear more'}"
-            )
+            is_small = self.share_kept_by_default < _LEAST_KEPT
+            result = f"keep only {self.share_kept_by_default:.0%} of these rows" if is_small else "leave no full slate"
+            hint = "" if is_whole else ", but the whole file may bear more"
+            lines.append(f"the default --core {_DEFAULT.core} would {result}; --core {self.core} is suggested{hint}")
         few = f"only {{}} of {self.users} users have at least {{}} {'slates' if self.has_slates else 'rows'}"
         unit = 1 if self.has_slates else self.slate_size
         of_size = f" of {self.slate_size} items" if self.has_slates else ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gfn4rec.data.describe import warning_of
+from gfn4rec.data.describe import warnings_of
 from gfn4rec.data.interactions import DEFAULT_RHO, SHOWN_COLUMNS, Interactions
 from gfn4rec.data.manifest import BehaviourEntry
 from gfn4rec.data.readers.own import LogColumns, build_interactions, log_kinds
@@ -88,5 +88,5 @@ def _say_little(guess: Guess, log: Interactions) -> list[str]:
             "the log has only positive responses: every row is something that the user chose; "
             "`gfn4rec train offline` with the default policy learns from it what users choose"
         ]
-    entries = (BehaviourEntry(name=name, weight=1.0, rate=rate) for name, rate in rates.items())
-    return list(filter(None, (warning_of(entry, log.log.height) for entry in entries)))
+    entries = [BehaviourEntry(name=name, weight=1.0, rate=rate) for name, rate in rates.items()]
+    return warnings_of(entries, log.log.height)
