@@ -229,11 +229,12 @@ def test_names_that_only_seem_to_fit(tmp_path: Path) -> None:
         "rating_count": lambda row: row % 9,
         "item_type": lambda row: "ab"[row % 2],
         "session": lambda row: row // 10,
+        "click_prob": lambda row: row % 9 / 10,
     }
     found = inspect_log(write(tmp_path / "log.csv", make_log({**more, **RATINGS})))
     assert roles(found) == {
         **dict.fromkeys(("play_time", "viewer_likelihood", "rating_count", "item_type"), "feature"),
-        **dict.fromkeys(("user_age", "movie_title", "release_date"), "feature"),
+        **dict.fromkeys(("user_age", "movie_title", "release_date", "click_prob"), "feature"),
         **{"user": "user", "item": "item", "rating": "rating", "timestamp": "time", "session": "session"},
     }
 

@@ -135,6 +135,10 @@ def test_a_quantity_says_that_everything_was_chosen(tmp_path: Path) -> None:
     found = inspect_log(write(tmp_path / "log.csv", make_log({"ts": seconds, "quantity": lambda row: 1 + row % 3})))
     assert responses(found) == {"chosen": "quantity>0"}
     assert "only positive responses" in found.warnings[-1]
+    ones: Columns = {"ts": seconds, "x": lambda _: 1, "y": lambda _: 0}
+    found = inspect_log(write(tmp_path / "log.csv", make_log(ones)))
+    assert responses(found) == {"x": "x"}
+    assert "only positive responses" in found.warnings[-1]
 
 
 def test_columns_that_share_a_name(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def _warnings(layout: FileLayout, sample: Sample, columns: Sequence[Column], rol
     for column, role in zip(columns, roles, strict=True):
         if column.type == "ambiguous date" and role == "time":
             yield f"{column.examples[0]!r} in {column.name!r} may begin with the day or the month; write 2024-01-31"
-        if role == "session" and not column.share_empty:
+        if role == "session" and "user" in roles and not column.share_empty:
             yield f"{column.name!r} is not used; if it says which items were shown together, it is a --slate-column"
         if role == "position" and "slate" not in roles:
             yield f"{column.name!r} is not used, because positions belong to slates; name these with --slate-column"

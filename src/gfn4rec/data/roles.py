@@ -69,40 +69,63 @@ _HIGHEST_POSITION = 1000
 
 def guess_roles(columns: Sequence[Column], has_names: bool) -> list[Role]:
     """Return the role of each column, "" for none. Columns that share a name have none, for they cannot be used."""
-    names = [column.name for column in columns]
-    is_free = {place: names.count(name) == 1 and columns[place].type != "empty" for place, name in enumerate(names)}
-    roles: list[Role] = [""] * len(columns)
-
-    def take(role: Role, score: Callable[[Column], float]) -> None:
-        """Give the role to the free column with the highest score, unless one has it or all scores are 0."""
-        scores = {place: score(columns[place]) for place, free in is_free.items() if free}
-        best = max(scores, key=lambda place: scores[place], default=None)
-        if role not in roles and best is not None and scores[best] > 0:
-            roles[best], is_free[best] = role, False
-
-    def take_all(role: Role, holds: Callable[[Column], bool]) -> None:
-        for place, free in is_free.items():
-            if free and holds(columns[place]):
-                roles[place], is_free[place] = role, False
-
-    take("user", lambda column: _id_score(column, _USER))
-    take("item", lambda column: _id_score(column, _ITEM))
-    take("slate", lambda column: _id_score(column, _SLATE) if _is_repeated(column) else 0)
-    take("position", _position_score)
-    take("propensity", lambda column: float(column.is_number and bool(_PROPENSITY & {*column.words})))
-    take("time", _time_score)
-    take("event type", _event_score)
-    take_all("rating", _is_rating)
-    take_all("response", _is_response)
-    take("session", lambda column: _id_score(column, _SESSION))
-    take("time", lambda column: float(column.has_times and not _NO_TIME & {*column.words}))
+    guess = _Roles(columns)
+    guess.take("user", lambda column: _id_score(column, _USER))
+    guess.take("item", lambda column: _id_score(column, _ITEM))
+    guess.take("slate", lambda column: _id_score(column, _SLATE) if _is_repeated(column) else 0)
+    guess.take("position", _position_score)
+    guess.take("propensity", _propensity_score)
+    guess.take("time", _time_score)
+    guess.take("event type", _event_score)
+    guess.take_all("rating", _is_rating)
+    guess.take_all("response", _is_response)
+    guess.take("session", lambda column: _id_score(column, _SESSION))
+    guess.take("time", lambda column: float(column.has_times and not _NO_TIME & {*column.words}))
     if not has_names:
-        take("rating", lambda column: float(_has_rating_values(column)))
-    _take_ids(columns, roles, is_free, has_names)
-    if not {"response", "rating", "event type"} & {*roles}:
-        take_all("response", lambda column: column.type == "flag")
-    take_all("feature", lambda column: 1 < len(column.distinct) <= max(2, column.num_rows // 2))
-    return roles
+        guess.take("rating", lambda column: float(_has_rating_values(column)))
+    guess.take_ids(has_names)
+    if not {"response", "rating", "event type"} & {*guess.roles}:
+        guess.take_all("response", lambda column: column.type == "flag" and len(column.distinct) > 1)
+        guess.take("response", lambda column: float(_has_only_ones(column)))
+    guess.take_all("feature", lambda column: 1 < len(column.distinct) <= max(2, column.num_rows // 2))
+    return guess.roles
+
+
+class _Roles:
+    """The columns and their roles; those without one are free."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        names = [column.name for column in columns]
+        self.roles: list[Role] = [""] * len(columns)
+        self._free = {
+            place: column
+            for place, column in enumerate(columns)
+            if names.count(column.name) == 1 and column.type != "empty"
+        }
+
+    def take(self, role: Role, score: Callable[[Column], float]) -> None:
+        """Give the role to the free column with the highest score, unless one has it or all scores are 0."""
+        scores = {place: score(column) for place, column in self._free.items()}
+        best = max(scores, key=lambda place: scores[place], default=None)
+        if role not in self.roles and best is not None and scores[best] > 0:
+            self._give(role, best)
+
+    def take_all(self, role: Role, holds: Callable[[Column], bool]) -> None:
+        """Give the role to all free columns for which this holds."""
+        for place in [place for place, column in self._free.items() if holds(column)]:
+            self._give(role, place)
+
+    def take_ids(self, has_names: bool) -> None:
+        """Take users and items by their values if names do not say them, as far as there is one way to do so."""
+        wanted: list[Role] = [role for role in ("user", "item") if role not in self.roles]
+        may_be = [place for place, column in self._free.items() if _may_be_ids(column, has_names)]
+        if len(may_be) == len(wanted) or (not has_names and len(may_be) > len(wanted)):
+            for role, place in zip(wanted, may_be, strict=False):
+                self._give(role, place)
+
+    def _give(self, role: Role, place: int) -> None:
+        self.roles[place] = role
+        del self._free[place]
 
 
 def _words(column: Column, vocabulary: Sequence[str]) -> list[str]:
@@ -136,6 +159,12 @@ def _position_score(column: Column) -> float:
     if column.type not in ("integer", "flag") or column.numbers is None or not _POSITION & {*column.words}:
         return 0
     return float(column.numbers.is_between(0, _HIGHEST_POSITION).all())
+
+
+def _propensity_score(column: Column) -> float:
+    """Return whether a column is named like the probability of being shown, not like that of a response."""
+    words = {*column.words}
+    return float(column.is_number and bool(_PROPENSITY & words) and not any(map(_RESPONSE.match, words)))
 
 
 def _time_score(column: Column) -> float:
@@ -178,13 +207,8 @@ def _is_response(column: Column) -> bool:
     return column.type == "flag" or is_count
 
 
-def _take_ids(columns: Sequence[Column], roles: list[Role], is_free: dict[int, bool], has_names: bool) -> None:
-    """Take users and items by their values if names do not say them, as far as there is one way to do so."""
-    wanted: list[Role] = [role for role in ("user", "item") if role not in roles]
-    may_be = [place for place, free in is_free.items() if free and _may_be_ids(columns[place], has_names)]
-    if len(may_be) == len(wanted) or (not has_names and len(may_be) > len(wanted)):
-        for role, place in zip(wanted, may_be, strict=False):
-            roles[place], is_free[place] = role, False
+def _has_only_ones(column: Column) -> bool:
+    return column.type == "flag" and column.numbers is not None and bool((column.numbers == 1).all())
 
 
 def _may_be_ids(column: Column, has_names: bool) -> bool:
