@@ -69,6 +69,23 @@ def test_the_simulator_is_trained_as_asked(simulator: tuple[Path, UserModel]) ->
     assert place.is_dir()
 
 
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_the_training_of_a_simulator_is_shown_if_asked_for(
+    is_shown: bool,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    config = ResponseTrainingConfig(model=MODEL, num_epochs=2)
+    api.train_simulator(data_folder, tmp_path / "sim", config=config, progress=is_shown)
+    lines = capsys.readouterr().err.splitlines()
+    for epoch in (1, 2):
+        assert any(line.startswith(f"gfn4rec: epoch {epoch} of 2: ") for line in lines) == is_shown, lines
+    assert any(", loss 0." in line for line in lines) == is_shown
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

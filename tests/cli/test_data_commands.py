@@ -195,7 +195,7 @@ def test_names_that_a_log_with_duplicates_must_survive(cli: Cli, tmp_path: Path)
 
 
 def test_help_has_an_example_everywhere(cli: Cli) -> None:
-    for command in ("prepare", "describe", "show", "list"):
+    for command in ("inspect", "prepare", "describe", "show", "list"):
         result = cli("data", command, "--help")
         assert result.code == 0
         assert "Example: gfn4rec data" in result.out

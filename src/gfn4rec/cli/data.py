@@ -1,4 +1,4 @@
-"""`gfn4rec data`: prepare, describe, show, list."""
+"""`gfn4rec data`: prepare, describe, show, list; inspect is in a file of its own."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from gfn4rec.cli.inspect_log import inspect_command
 from gfn4rec.cli.output import JsonOption, out, print_json, table, working
 from gfn4rec.data.describe import FeatureSummary, Summary, summarise
 from gfn4rec.data.manifest import FORMAT, PrepareConfig
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Prepare a log of user responses for training, and inspect prepared data sets.", no_args_is_help=True
 )
+
+app.command("inspect", epilog="Example: gfn4rec data inspect log.csv")(inspect_command)
 
 _OWN = "Your own log (or describe it in a TOML file)"
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A prepared data set.")]
@@ -307,9 +310,12 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             for name, behaviour in summary.behaviours.items()
         },
         "Features": {
-            f"{side[:-1]} {name}": _feature_line(feature)
-            for side, features in summary.features.items()
-            for name, feature in features.items()
+            **{
+                f"{side[:-1]} {name}": _feature_line(feature)
+                for side, features in summary.features.items()
+                for name, feature in features.items()
+            },
+            **summary.unmatched,
         },
     }
 

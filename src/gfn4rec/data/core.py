@@ -4,8 +4,21 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 Codes: TypeAlias = npt.NDArray[np.integer]
+
+_COMPACT = 4  # integer ids that span less than this many times the rows are coded by their distance from the least
+
+
+def codes(ids: pl.Series) -> tuple[npt.NDArray[np.int64], pl.Series]:
+    """Return small integers, few more than there are rows, in the order of the ids; and the id of each code."""
+    if ids.dtype.is_integer():
+        values = ids.to_numpy()
+        low, high = int(values.min()), int(values.max())
+        if high - low < _COMPACT * len(values):
+            return values - low, pl.Series(low + np.arange(high - low + 1))
+    return ids.rank("dense").to_numpy().astype(np.int64) - 1, ids.unique().sort()
 
 
 def k_core(user: Codes, item: Codes, k: int) -> npt.NDArray[np.bool_]:

@@ -1,5 +1,7 @@
 """The summary of a prepared data set."""
 
+from collections.abc import Sequence
+
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import FeatureKind
 from gfn4rec.data.manifest import BehaviourEntry, FeatureEntry, Manifest, PrepareConfig, Statistics
@@ -39,6 +41,20 @@ class Summary(StrictConfig):
     raw_files: dict[str, str]  # their checksums
     warnings: tuple[str, ...]  # about behaviours that hardly anything can be learned from
 
+    @property
+    def unmatched(self) -> dict[str, int]:
+        """How many users and items only the data set or only the feature file has, for the files that there are."""
+        counts = self.statistics
+        lines = {}
+        for side, missing, unused in (
+            ("user", counts.users_not_in_table, counts.users_not_in_log),
+            ("item", counts.items_not_in_table, counts.items_not_in_log),
+        ):
+            if self.features[f"{side}s"] or missing or unused:
+                lines[f"{side}s without a row in the {side} file"] = missing
+                lines[f"rows of the {side} file whose {side} the log does not have"] = unused
+        return lines
+
 
 def summarise(manifest: Manifest) -> Summary:
     """Return the summary that `gfn4rec data describe` prints."""
@@ -63,8 +79,16 @@ def summarise(manifest: Manifest) -> Summary:
         settings=manifest.settings,
         features={"users": _features(manifest.user_features), "items": _features(manifest.item_features)},
         raw_files={file.name: file.sha256 for file in manifest.raw_files},
-        warnings=tuple(filter(None, (_warning(behaviour, counts.rows) for behaviour in manifest.behaviours))),
+        warnings=tuple(warnings_of(manifest.behaviours, counts.rows)),
     )
+
+
+def warnings_of(behaviours: Sequence[BehaviourEntry], num_rows: int) -> list[str]:
+    """Return what is wrong with the behaviours of a log, and the remedies."""
+    if len(behaviours) > 1 and not any(behaviour.rate for behaviour in behaviours):
+        names = ", ".join(behaviour.name for behaviour in behaviours)
+        return [f"no row has any response, so there is nothing to learn: {names} never occur; check what counts as one"]
+    return list(filter(None, (_warning(behaviour, num_rows) for behaviour in behaviours)))
 
 
 def _warning(behaviour: BehaviourEntry, num_rows: int) -> str:

@@ -27,6 +27,17 @@ def encode_features(table: FeatureTable | None, ids: pl.Series) -> tuple[pl.Data
     return pl.DataFrame(columns), tuple(entries)
 
 
+def count_unmatched(side: str, table: FeatureTable | None, ids: pl.Series, raw_ids: pl.Series) -> dict[str, int]:
+    """Count the `ids` without a row in the table, and the ids of the table that the raw log does not have."""
+    if table is None:
+        return {}
+    frame, wanted = _aligned(table, ids)
+    known = _collect(table, frame.select("id").unique())["id"].drop_nulls()
+    logged = raw_ids.unique().cast(known.dtype)
+    num_unknown = int((~wanted["id"].is_in(known.implode())).sum())
+    return {f"{side}_not_in_table": num_unknown, f"{side}_not_in_log": int((~known.is_in(logged.implode())).sum())}
+
+
 def decode_features(frame: pl.DataFrame, entries: tuple[FeatureEntry, ...]) -> FeatureTable:
     """Invert `encode_features`: return a feature table with the raw values, and vocabularies in the same order."""
     columns = [pl.col("id")] + ([pl.col("title")] if "title" in frame.columns else [])
@@ -50,6 +61,18 @@ def _each_value(entry: FeatureEntry, column: pl.Expr, vocabulary: Mapping[int, s
 
 def _rows_of(table: FeatureTable, ids: pl.Series) -> pl.DataFrame:
     """Return the table's rows for `ids`, in their order; ids without a row get nulls."""
+    frame, wanted = _aligned(table, ids)
+    rows = _collect(table, frame.join(wanted.lazy(), on="id", how="semi"))
+    repeated = rows["id"].is_duplicated()
+    if repeated.any():
+        raise UserError(f"{table.source}: id {rows['id'].filter(repeated)[0]} has several rows; keep one of them")
+    if not rows.height:
+        raise UserError(f"{table.source}: none of its ids occurs in the log; write them as in the log")
+    return wanted.join(rows, on="id", how="left", maintain_order="left").with_columns(ids.alias("id"))
+
+
+def _aligned(table: FeatureTable, ids: pl.Series) -> tuple[pl.LazyFrame, pl.DataFrame]:
+    """Return the table's rows and the `ids`, with ids of one type."""
     wanted = pl.DataFrame({"id": ids})
     frame = table.frame
     id_type = frame.collect_schema()["id"]
@@ -60,14 +83,7 @@ def _rows_of(table: FeatureTable, ids: pl.Series) -> pl.DataFrame:
     if (id_type == pl.String) != (ids.dtype == pl.String):
         frame = frame.with_columns(pl.col("id").cast(pl.String))
         wanted = wanted.with_columns(pl.col("id").cast(pl.String))
-    frame = frame.with_columns(pl.col("id").cast(wanted.schema["id"]))
-    rows = _collect(table, frame.join(wanted.lazy(), on="id", how="semi"))
-    repeated = rows["id"].is_duplicated()
-    if repeated.any():
-        raise UserError(f"{table.source}: id {rows['id'].filter(repeated)[0]} has several rows; keep one of them")
-    if not rows.height:
-        raise UserError(f"{table.source}: none of its ids occurs in the log; write them as in the log")
-    return wanted.join(rows, on="id", how="left", maintain_order="left").with_columns(ids.alias("id"))
+    return frame.with_columns(pl.col("id").cast(wanted.schema["id"])), wanted
 
 
 def _collect(table: FeatureTable, frame: pl.LazyFrame) -> pl.DataFrame:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypedDict
 
 import polars as pl
 from pydantic import JsonValue
@@ -68,6 +68,23 @@ class FeatureTable:
     frame: pl.LazyFrame
     features: tuple[Feature, ...]
     source: str = "feature table"
+
+
+class FrameColumns(TypedDict, total=False):
+    """What the columns of a DataFrame hold; see `Interactions.from_frame`."""
+
+    behaviours: Mapping[str, str]
+    weights: Mapping[str, float] | None
+    user: str
+    item: str
+    time: str | None
+    slate: str | None
+    position: str | None
+    propensity: str | None
+    merge_events: bool
+    users: FeatureTable | None
+    items: FeatureTable | None
+    rho: float
 
 
 @dataclass(frozen=True)
@@ -227,8 +244,7 @@ class Interactions:
             raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
         wide = _as_number(time)
         if self.timed and wide.is_between(*_SECONDS).any():
-            first, last = _SECONDS
-            is_milliseconds = wide.is_between(1_000 * first, 1_000 * last)
+            is_milliseconds = wide.is_between(1_000 * _SECONDS[0], 1_000 * _SECONDS[1])
             self._refuse(is_milliseconds, "time", "mixes seconds and milliseconds", "write all times in one unit")
         for name in behaviours:
             values = self.log[name]

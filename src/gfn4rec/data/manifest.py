@@ -87,6 +87,10 @@ class Statistics(StrictConfig):
     shown_slates: int = 0  # slates of the log that were really shown, of any length
     short_slates: int = 0  # of these, with fewer than K items; kept in histories
     rows_beyond: int = 0  # after the first K of a shown slate; kept in histories
+    users_not_in_table: int = 0  # users of the data set without a row in the feature table
+    users_not_in_log: int = 0  # users of the feature table without a row in the raw log
+    items_not_in_table: int = 0
+    items_not_in_log: int = 0
 
 
 class Manifest(StrictConfig):

@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gfn4rec.data.core import k_core, largest_core
-from gfn4rec.data.features import encode_features
-from gfn4rec.data.interactions import Interactions
+from gfn4rec.data.core import codes, k_core, largest_core
+from gfn4rec.data.features import count_unmatched, encode_features
+from gfn4rec.data.interactions import FrameColumns, Interactions
 from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
 from gfn4rec.data.manifest import PrepareConfig as PrepareConfig
 from gfn4rec.data.slates import (
@@ -33,8 +34,7 @@ Report = Callable[[str], None]
 
 # Columns of our own beside the user's; no behaviour can have such a name.
 _KEY, _ROW, _KEPT = "\x00key", "\x00row", "\x00kept"
-
-_COMPACT = 4  # integer ids that span less than this many times the rows are coded by their distance from the least
+_DEFAULT = PrepareConfig()
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,31 @@ class _Slates:
 
 
 def prepare(
-    interactions: Interactions,
-    config: PrepareConfig,
-    out: Path | str,
+    log: object,
+    config: PrepareConfig = _DEFAULT,
+    out: Path | str | None = None,
     name: str | None = None,
     report: Report = lambda _: None,
+    **columns: Unpack[FrameColumns],
 ) -> Manifest:
     """Write the prepared data set to `out`, whole or not at all, and return its manifest.
 
+    `log` is a pandas or polars DataFrame, whose columns are named as for `Interactions.from_frame`, or `Interactions`.
     Without a `name`, the data set is called like the directory. `report` is called with the name of each stage.
 
-    >>> from gfn4rec.data.prepare import PrepareConfig
-    >>> from gfn4rec.data.read import read_data
+    >>> from gfn4rec import PrepareConfig, read_data
     >>> manifest = prepare(read_data("synthetic-tiny"), PrepareConfig(core=5, slate_size=6), "data/tiny")
     >>> manifest.name, manifest.statistics.users, manifest.statistics.items
     ('tiny', 80, 60)
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"uid": [1, 1, 1, 1], "film": [7, 8, 9, 7], "ts": [1, 2, 3, 4], "stars": [5, 2, 4, 5]})
+    >>> config, names = PrepareConfig(core=1, slate_size=2), {"user": "uid", "item": "film", "time": "ts"}
+    >>> prepare(frame, config, out="data/mine", **names, behaviours={"like": "stars>=4"}).behaviours[0].rate
+    0.75
     """
-    out = Path(out)
+    if out is None:
+        raise UserError('say where to write the data set, as in out="data/mine"')
+    interactions, out = _interactions(log, columns), Path(out)
     report("filtering")
     filtered = _filter(interactions.log, config.core)
     report("ordering")
@@ -96,6 +104,16 @@ def prepare(
         manifest = _write(directory, name or out.resolve().name, interactions, config, filtered, numbered)
         write_manifest(directory, manifest)
     return manifest
+
+
+def _interactions(log: object, columns: FrameColumns) -> Interactions:
+    if not isinstance(log, Interactions):
+        if "behaviours" not in columns:
+            raise UserError('say what counts as a response, as in behaviours={"like": "rating>=4"}')
+        return Interactions.from_frame(log, **columns)
+    if columns:
+        raise UserError(f"{next(iter(columns))}= is for DataFrames; Interactions have their columns, leave it out")
+    return log
 
 
 def _write(
@@ -131,7 +149,7 @@ def _write(
 
 
 def _filter(log: pl.DataFrame, core: int) -> _Filtered:
-    (user, user_of_code), (item, item_of_code) = _codes(log["user"]), _codes(log["item"])
+    (user, user_of_code), (item, item_of_code) = codes(log["user"]), codes(log["item"])
     is_kept = k_core(user, item, core)
     if not is_kept.any():
         best = largest_core(user, item)
@@ -144,16 +162,6 @@ def _filter(log: pl.DataFrame, core: int) -> _Filtered:
         num_raw_users=int(np.count_nonzero(np.bincount(user))),
         num_raw_items=int(np.count_nonzero(np.bincount(item))),
     )
-
-
-def _codes(ids: pl.Series) -> tuple[Ints, pl.Series]:
-    """Return small integers, few more than there are rows, in the order of the ids; and the id of each code."""
-    if ids.dtype.is_integer():
-        values = ids.to_numpy()
-        low, high = int(values.min()), int(values.max())
-        if high - low < _COMPACT * len(values):
-            return values - low, pl.Series(low + np.arange(high - low + 1))
-    return ids.rank("dense").to_numpy().astype(np.int64) - 1, ids.unique().sort()
 
 
 def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbered:
@@ -316,6 +324,8 @@ def _statistics(
         users_short_of_val=_users_below(slates, VAL, config.val_slates),
         users_without_val=_users_below(slates, VAL, min(1, config.val_slates)),
         longest_log=int(np.diff(numbered.offset).max()),
+        **count_unmatched("users", interactions.users, numbered.user_ids, interactions.log["user"]),
+        **count_unmatched("items", interactions.items, numbered.item_ids, interactions.log["item"]),
     )
 
 

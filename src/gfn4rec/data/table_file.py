@@ -8,7 +8,7 @@ import hashlib
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -99,10 +99,11 @@ class TableFile:
 
     def locate(self, row: int) -> str:
         """Return the name of a row, counted from 0, in error messages."""
-        return f"{self.path} {self._row_word} {row + self.first_line}"
+        return f"{self.path} {self.row_word} {row + self.first_line}"
 
     @property
-    def _row_word(self) -> str:
+    def row_word(self) -> str:
+        """What a row is called in error messages."""
         return "row" if self.format in ("parquet", "excel") else "line"
 
     def without_header(self) -> "TableFile":
@@ -115,7 +116,7 @@ class TableFile:
         pool = ThreadPoolExecutor(max_workers=1)
         digest = pool.submit(self._sha256).result
         pool.shutdown(wait=False)
-        return RawFile(self.path.name, digest, num_rows, self.first_line, self._row_word, self.label)
+        return RawFile(self.path.name, digest, num_rows, self.first_line, self.row_word, self.label)
 
     def column_names(self) -> list[str]:
         """Return the names of the file's columns."""
@@ -179,12 +180,13 @@ class TableFile:
             content = raw.read()
         try:
             book = fastexcel.read_excel(content)
-            sheet = book.load_sheet(
-                self._sheet_of(book.sheet_names), header_row=0 if self.columns is None else None, column_names=None
-            )
+            name = self._sheet_of(book.sheet_names)
+            table = book.load_sheet(name, header_row=0 if self.columns is None else None).to_polars()
+            if any(_renamed_from(column) in table.columns for column in table.columns):
+                self._refuse_repeated(book.load_sheet(name, header_row=None, n_rows=1).to_polars().row(0))
         except fastexcel.FastExcelError as error:
             raise UserError(f"{self.path}: not a readable Excel file ({str(error).splitlines()[0]})") from error
-        table = sheet.to_polars().with_columns(cs.float().map_batches(_whole_numbers))
+        table = table.with_columns(cs.float().map_batches(_whole_numbers))
         return table if self.columns is None else table.rename(dict(zip(table.columns, self.columns, strict=True)))
 
     def _sheet_of(self, names: list[str]) -> str:
@@ -195,6 +197,12 @@ class TableFile:
         if self.sheet not in names:
             raise UserError(f"{self.path}: no sheet {self.sheet!r}; {nearest(self.sheet, names)}")
         return self.sheet
+
+    def _refuse_repeated(self, header: Sequence[object]) -> None:
+        """Raise an error for a name that several columns of a sheet have; the package renames all but the first."""
+        for name in header:
+            if name is not None and str(name)[:1].isalpha() and header.count(name) > 1:
+                raise UserError(f"{self.path}: {header.count(name)} columns are called {name!r}; rename one of them")
 
     def lines(self) -> Iterator[str]:
         """Yield the lines; the error for a line in another encoding names it."""
@@ -256,6 +264,12 @@ class TableFile:
             yield from csv.reader(lines, delimiter=self.separator)
         except csv.Error as error:
             raise UserError(f"{self.path}: cannot be read as lines of fields ({error})") from error
+
+
+def _renamed_from(column: str) -> str | None:
+    """Return the name that a sheet's column may have had before it was made unique."""
+    name, _, number = column.rpartition("_")
+    return name if number.isdigit() else None
 
 
 def _whole_numbers(column: pl.Series) -> pl.Series:

@@ -50,7 +50,7 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
         table = scan_table(file, kinds).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         if file.format != "text":
-            raise _diagnose(file, error) from error
+            raise diagnose(file, error) from error
         _refuse_broken_lines(file)
         table = _as_text(file, kinds, error)
     if file.format == "text" and any(table[name].has_nulls() for name in kinds):
@@ -65,7 +65,7 @@ def scan_table(file: TableFile, kinds: Kinds, as_text: bool = False) -> pl.LazyF
     try:
         available = file.column_names()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise _diagnose(file, error) from error
+        raise diagnose(file, error) from error
     _check_file_columns(file, available, kinds)
     if file.format == "parquet":
         return pl.scan_parquet(file.content() if file.is_compressed else file.path, glob=False).select(*kinds)
@@ -119,7 +119,7 @@ def _as_text(file: TableFile, kinds: Kinds, error: Exception) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError):
         for _ in file.lines():  # raises an error at a line in another encoding
             pass
-        raise _diagnose(file, error) from error
+        raise diagnose(file, error) from error
 
 
 def _read_quoted(file: TableFile, kinds: Kinds) -> pl.DataFrame:
@@ -178,7 +178,7 @@ def _typed(place: Place, column: pl.Series, kind: ColumnKind) -> pl.Series:
     return column.cast(pl.Float64) if kind == "number" else column
 
 
-def _diagnose(file: TableFile, error: Exception) -> UserError:
+def diagnose(file: TableFile, error: Exception) -> UserError:
     """Return the error for a file that could not be parsed at all."""
     reason = str(error).splitlines()[0]
     if file.format == "parquet":
