@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import RunError
-from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.simulator.calibration import auc
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
@@ -101,7 +100,8 @@ class TrainingLog:
     @classmethod
     def of(cls, data: SlateData, config: ResponseTrainingConfig) -> Self:
         """Cut the log by the settings; held-out rows are not learned from."""
-        windows = cut_windows(data.first_row_U[1:-1], data.num_rows, config.model.history_length, config.stride)
+        length = config.model.history_length
+        windows = cut_windows(data.session_starts, data.num_rows, length, config.stride, data.history_place)
         return cls(data, config, windows, split_rows(data, config) == TRAIN)
 
     @property
@@ -179,23 +179,26 @@ def window_logits(
 ) -> tuple[Tensor, Tensor]:
     """Return logits and labels of the training rows that the chosen windows predict; empty if all are held out."""
     data, windows, config = log.data, log.windows, log.config
-    row_BT = windows.first[chosen][:, None] + torch.arange(config.model.history_length + 1, device=data.device)
-    is_inside_BT = row_BT < windows.end[chosen][:, None]
-    row_BT = row_BT.clamp_(max=data.num_rows - 1)
-    is_target_BT = is_inside_BT & (row_BT >= windows.first_target[chosen][:, None]) & log.is_train_row[row_BT]
-    item_BT = data.item_at(row_BT).masked_fill_(~is_inside_BT, 0)
-    response_BTR = data.response_at(row_BT)
+    first_B, end_B = windows.first[chosen], windows.end[chosen]
+    column_T = torch.arange(config.model.history_length + 1, device=data.device)
+    row_BT = windows.first_target[chosen][:, None] + column_T
+    is_inside_BT = row_BT < end_B[:, None]
+    is_target_BT = is_inside_BT & log.is_train_row[row_BT.masked_fill(~is_inside_BT, 0)]
+    row_X, number_X = row_BT[is_target_BT], is_target_BT.nonzero()[:, 0]
+    response_XR = data.response_at(row_X)
     is_hidden_B = torch.rand(len(chosen), generator=generator, device=data.device) < config.unknown_user_share
-    if not is_target_BT.any():
-        nothing = response_BTR[is_target_BT]
-        return nothing, nothing
-    user_B = data.user_at(windows.first[chosen]).masked_fill_(is_hidden_B, 0)
-    table_ND = model.encoder.items.table() if data.num_items <= item_BT.numel() else None
-    request = Request(user_B, item_BT[:, :-1], response_BTR[:, :-1])
-    vectors = model.state_vectors(model.encoder.prefixes(request, table_ND)[is_target_BT])
-    target = item_BT[is_target_BT]
-    encoding = model.encoder.items(target) if table_ND is None else table_ND[target]
-    return model.logits(vectors, encoding), response_BTR[is_target_BT]
+    if not len(row_X):
+        return response_XR, response_XR
+    user_B = data.user_at(end_B - 1).masked_fill_(is_hidden_B, 0)
+    table_ND = model.encoder.items.table() if data.num_items <= row_BT.numel() else None
+    place_BH = first_B[:, None] + column_T[:-1]
+    request = data.request_of(user_B, place_BH, place_BH < data.history_place(end_B)[:, None])
+    # State t has read t events. Rows that are in no history share the state of the events before them.
+    state_X = number_X * len(column_T) + data.history_place(row_X) - first_B[number_X]
+    state_XS = F.embedding(state_X, model.encoder.prefixes(request, table_ND).flatten(0, 1))
+    target_X = data.item_at(row_X)
+    encoding = model.encoder.items(target_X) if table_ND is None else table_ND[target_X]
+    return model.logits(model.state_vectors(state_XS), encoding), response_XR
 
 
 def _step(model: ResponseModel, optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
