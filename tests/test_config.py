@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from gfn4rec.config import ADDED_LATER, StrictConfig, identity_values
+from gfn4rec.config import ADDED_LATER, GrownConfig, StrictConfig, identity_values
 from gfn4rec.errors import UserError
 
 
@@ -57,6 +57,18 @@ def test_a_config_does_not_change() -> None:
 
 class WithANewSetting(Outer):
     new: int = Field(default=7, json_schema_extra=ADDED_LATER)
+
+
+class Grown(GrownConfig):
+    old: int = 1
+    new: int = Field(default=7, json_schema_extra=ADDED_LATER)
+
+
+def test_a_setting_that_was_added_later_is_written_only_with_another_value() -> None:
+    assert Grown().model_dump() == identity_values(Grown()) == {"old": 1}
+    assert Grown(new=8).model_dump(mode="json") == identity_values(Grown(new=8)) == {"old": 1, "new": 8}
+    assert Grown(new=8).model_dump(exclude={"old"}) == {"new": 8}
+    assert Grown.parse(Grown(new=8).model_dump(), "x") == Grown(new=8)
 
 
 class Around(StrictConfig):

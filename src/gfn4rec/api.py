@@ -289,9 +289,8 @@ def evaluate(
     """Evaluate the policy of a run on test slates and in the simulator, greedy and at each temperature.
 
     Without a simulator, only the test slates are evaluated, at most `num_slates` by held-out metrics. `liked` is the
-    smallest reward of a liked item there. `notify` receives notes on damaged checkpoints, an unfinished run or a
-    changed data set. `oracles` and `references` hold those measured before, and get new ones. `pessimism` replaces that
-    of the simulated users.
+    smallest reward of a liked item there, `pessimism` replaces that of the simulated users. `notify` receives notes on
+    damaged checkpoints, an unfinished run or changed data. `oracles` and `references` hold those measured before.
 
     >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
     >>> list(evaluation.rows), list(evaluation.held_out.references)
@@ -303,12 +302,10 @@ def evaluate(
     rows, oracle = dict[str, dict[str, float]](), list[FrontierPoint]()
     if opened.has_users or not num_test:  # without either, there is nothing to evaluate, and the simulator is missed
         environment = _environment(opened, pessimism, seed)
-        known = {} if oracles is None else oracles  # all of them with the same pessimism
-        oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, known)
-        rows = {
-            name: evaluate_in_simulator(opened.policy, environment, sampling, num_batches, seed, partial(report, name))
-            for name, sampling in samplings.items()
-        }
+        oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, oracles)
+        for name, sampling in samplings.items():
+            metrics = partial(report, name)
+            rows[name] = evaluate_in_simulator(opened.policy, environment, sampling, num_batches, seed, metrics)
     test = evaluate_on_log(opened.policy, opened.data, batch_size=min(128, num_test)) if num_test else None
     return Evaluation(rows, oracle, test, _measure_held_out(opened, tests, reward_weights, references, report))
 
@@ -340,11 +337,12 @@ def _measure_oracle(
     num_batches: int,
     seed: int,
     report: EvaluationReport,
-    oracles: Oracles,
+    oracles: Oracles | None,
 ) -> list[FrontierPoint]:
     """Return the oracle's points, measured unless they are known; none if they are not asked for."""
     if not num_batches:
         return []
+    oracles = {} if oracles is None else oracles  # all of them with the same pessimism
     key = _oracle_key(opened, seed)
     if key not in oracles:
         oracles[key] = measure_frontier(environment, num_batches=num_batches, seed=seed, report=report)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gfn4rec.errors import UserError
@@ -61,9 +62,29 @@ def identity_values(config: BaseModel) -> dict[str, Any]:
         key, value = field.serialization_alias or name, getattr(config, name)
         if isinstance(value, BaseModel):
             values[key] = identity_values(value)
-        elif field.json_schema_extra == ADDED_LATER and value == field.get_default(call_default_factory=True):
-            del values[key]
+        elif _is_newer_default(field, value):
+            values.pop(key, None)
     return values
+
+
+class GrownConfig(StrictConfig):
+    """A configuration that is written without what was `ADDED_LATER`, while it has its default.
+
+    Files that were written before, and digests of them, therefore stay as they are.
+    """
+
+    @model_serializer(mode="wrap")
+    def _without_newer_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in write(self).items()
+            if not _is_newer_default(fields[name], getattr(self, name))
+        }
+
+
+def _is_newer_default(field: FieldInfo, value: object) -> bool:
+    return field.json_schema_extra == ADDED_LATER and value == field.get_default(call_default_factory=True)
 
 
 def read_toml(path: Path) -> dict[str, object]:

@@ -109,6 +109,14 @@ def test_a_log_without_histories_has_no_loss_of_them() -> None:
     assert float(terms["history"]) == 0.0
 
 
+def test_histories_of_responses_alone_are_not_learned_from() -> None:
+    """Every event in them has a response, so they would teach that every item gets one."""
+    catalogue = dataclasses.replace(make_catalogue(), has_whole_histories=False)
+    batch = dataclasses.replace(make_batch(catalogue, 12), is_logged=True)
+    terms = make_policy("gfn-prior", catalogue).train().loss(batch, generator()).terms
+    assert set(terms) == {"response", "prior", "step"}
+
+
 def test_dropout_of_the_prior_is_off_where_it_only_guides() -> None:
     policy = make_policy("gfn-prior", make_catalogue(), prior_encoder={**SMALL_ENCODER, "dropout": 0.5}).train()
     batch = make_batch(policy.catalogue, 12)

@@ -9,6 +9,9 @@ import torch
 
 from gfn4rec import api
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.manifest import PrepareConfig
+from gfn4rec.data.prepare import prepare
+from gfn4rec.data.synthetic import PRESETS, generate
 from gfn4rec.errors import UserError
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.catalogue import Catalogue
@@ -99,6 +102,22 @@ def test_an_item_alone_got_the_first_response_and_an_empty_list_none(data: Slate
     request = asked(data, Query(history=((first, None), (second, ()), (third, ("like", "hate")))))
     assert data.behaviours == ("click", "like", "share", "hate")
     assert request.response_BHR[0, -3:].tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 1]]
+
+
+def test_events_without_a_response_are_left_out_of_histories_of_responses(tmp_path: Path) -> None:
+    log = generate(PRESETS["tiny"], seed=1)[1]
+    prepare(log, PrepareConfig(history="responded"), tmp_path / "data")
+    data = SlateData.open(tmp_path / "data", history_length=3)
+    items = ids(data, 1, 2, 3, 4, 5)
+    events = ((items[0], ("hate",)), (items[1], ()), (items[2], None), (items[3], ()), (items[4], ("like",)))
+    request = asked(data, Query(history=events))
+    assert request.history_BH.tolist() == [[1, 3, 5]]
+    assert request.response_BHR.tolist() == [[[0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]]]
+    (answer,) = Recommender(Recording(), data).recommend([Query(history=events)])  # type: ignore[arg-type]
+    assert answer.notes == tuple(
+        f"item {items[place]} of the history has no response, and histories hold only others; ignored"
+        for place in (1, 3)
+    )
 
 
 def test_numbers_and_plain_lists_are_understood(data: SlateData) -> None:

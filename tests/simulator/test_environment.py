@@ -1,5 +1,7 @@
 """The environment: known probabilities give known rewards."""
 
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,7 +10,11 @@ from gymnasium.vector import AutoresetMode
 from pydantic import ValidationError
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.manifest import PrepareConfig
+from gfn4rec.data.prepare import prepare
+from gfn4rec.data.synthetic import PRESETS, generate
 from gfn4rec.errors import UserError
+from gfn4rec.schema import Request
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.gym_environment import make_environment
 from gfn4rec.simulator.influence import slate_similarity
@@ -100,6 +106,30 @@ def test_histories_roll_forward_and_users_are_replaced_after_an_episode(data: Sl
     assert torch.equal(last.final_request.history_BH[:, -3:], second)
     assert not torch.equal(last.next_request.history_BH, last.final_request.history_BH)
     assert env.step(slates(data, generator)).final_request is None
+
+
+def test_only_responded_items_join_histories_of_responses(users: FixedUsers, tmp_path: Path) -> None:
+    """The first user responds to nothing, the second to one item of three, the third to all, the fourth is new."""
+    prepare(generate(PRESETS["tiny"], seed=1)[1], PrepareConfig(history="responded"), tmp_path / "data")
+    data = SlateData.open(tmp_path / "data", history_length=4)
+    config = CONFIG.model_copy(update={"num_users": 4})
+    vector_env = make_environment(data, users, config)
+    env = vector_env.environment
+    assert env.request.response_BHR.any(dim=2).equal(env.request.history_BH > 0)
+    click, hate = torch.tensor([1.0, 0, 0, 0]), torch.tensor([0, 0, 0, 1.0])
+    history_BH = torch.tensor([[0, 0, 20, 21], [0, 22, 23, 24], [25, 26, 27, 28], [0, 0, 0, 0]])
+    env.request = Request(torch.tensor([1, 2, 3, 4]), history_BH, hate * (history_BH > 0)[:, :, None])
+    # An item without an even number is never clicked, one with an even number always.
+    users.base_NR = click * (torch.arange(data.num_items + 1) % 2 == 0)[:, None]
+    env.config = config.model_copy(update={"rho": 0.0})
+    observation, *_ = vector_env.step(np.array([[1, 3, 5], [1, 2, 3], [2, 4, 6], [7, 8, 10]]))
+    after = [[0, 0, 20, 21], [22, 23, 24, 2], [28, 2, 4, 6], [0, 0, 8, 10]]
+    assert env.request.history_BH.tolist() == observation["history"].tolist() == after
+    clicked = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1]]
+    hated = [[0, 0, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert env.request.response_BHR[:, :, 0].tolist() == clicked
+    assert env.request.response_BHR[:, :, 3].tolist() == hated
+    assert env.request.response_BHR.sum() == sum(map(sum, clicked)) + sum(map(sum, hated))
 
 
 def test_new_users_come_from_the_whole_log(data: SlateData, users: FixedUsers) -> None:

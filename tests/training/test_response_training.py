@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -97,8 +98,29 @@ def test_the_last_rows_of_each_user_are_held_out(data: SlateData) -> None:
         assert mine == [TRAIN] * (len(mine) - len(held_out)) + held_out
 
 
-def test_a_pass_over_windows_predicts_what_single_histories_predict(data: SlateData) -> None:
+def test_windows_read_the_rows_of_histories_alone() -> None:
+    """Sessions of rows 0 to 4 and 5 to 7; histories hold rows 1, 4 and 6, the places 0, 1 and 2, and at most two."""
+    num_before = torch.tensor([0, 0, 1, 1, 1, 2, 2, 3, 3])
+    windows = cut_windows(torch.tensor([0, 5]), 8, 2, 2, lambda row: num_before[row])
+    assert windows.first_target.tolist() == [0, 3, 5]
+    assert windows.end.tolist() == [3, 5, 8]
+    assert windows.first.tolist() == [0, 0, 2]
+    windows = cut_windows(torch.tensor([0]), 8, 2, 1, lambda row: num_before[row])
+    assert windows.end.tolist() == [3, 4, 5, 6, 7, 8]
+    assert windows.first.tolist() == [0, 0, 0, 0, 0, 1]  # row 7 is predicted from rows 4 and 6
+
+
+@pytest.mark.parametrize("history", ["all", "responded"])
+@pytest.mark.parametrize("gap", [None, 2 * 86_400, 0.5])
+def test_a_pass_over_windows_predicts_what_single_histories_predict(
+    history: Literal["all", "responded"], gap: float | None, tmp_path: Path
+) -> None:
     """With a stride of 1 every row is predicted from its full history, as in evaluation."""
+    prepared = PrepareConfig(slate_size=1, session_gap=gap, history=history)
+    prepare(generate(PRESETS["tiny"], seed=1)[1], prepared, tmp_path / "data")
+    data = SlateData.open(tmp_path / "data", history_length=10)
+    num_events = data.requests(torch.arange(data.num_rows)).history_BH.gt(0).sum(dim=1)
+    assert (num_events.max() == 0) == (gap == 0.5)  # each row is a session
     torch.manual_seed(0)
     model = ResponseModel(
         data.num_users, data.num_items, len(data.behaviours), data.user_features, data.item_features, SMALL
@@ -113,8 +135,25 @@ def test_a_pass_over_windows_predicts_what_single_histories_predict(data: SlateD
         logit, _ = window_logits(model, targets)
     rows = torch.cat([torch.arange(int(windows.first_target[i]), int(windows.end[i])) for i in chosen.tolist()])
     alone = predict(model, data, rows)
+    assert len(rows) > 500
     torch.testing.assert_close(logit, alone.logit_NR, atol=1e-5, rtol=0)
     assert torch.equal(targets.label_XR, alone.label_NR)
+
+
+def test_every_row_is_predicted_once_from_as_much_of_its_history_as_the_stride_promises(tmp_path: Path) -> None:
+    config = PrepareConfig(slate_size=1, session_gap=2 * 86_400, history="responded")
+    prepare(generate(PRESETS["tiny"], seed=1)[1], config, tmp_path / "data")
+    data = SlateData.open(tmp_path / "data", history_length=10)
+    windows = TrainingLog.of(data, CONFIG).windows
+    length = windows.end - windows.first_target
+    window = torch.arange(len(windows)).repeat_interleave(length)
+    row = windows.first_target[window] + torch.arange(len(window)) - (length.cumsum(0) - length)[window]
+    assert row.sort().values.tolist() == list(range(data.num_rows))
+    num_read = data.history_place(row) - windows.first[window]
+    num_whole = data.requests(row).history_BH.gt(0).sum(dim=1)
+    assert (num_read >= torch.minimum(num_whole, torch.tensor(10 - CONFIG.stride + 1))).all()
+    assert (num_read <= 10).all()
+    assert (data.session_start(row) == data.session_start(windows.end[window] - 1)).all()
 
 
 def test_it_learns_what_can_be_known(tmp_path: Path) -> None:

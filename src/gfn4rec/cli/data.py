@@ -1,16 +1,16 @@
 """`gfn4rec data`: prepare, describe, show, list; inspect is in a file of its own."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
+from gfn4rec.cli.data_printing import print_example, print_summary
 from gfn4rec.cli.inspect_log import inspect_command
-from gfn4rec.cli.output import JsonOption, out, print_json, table, working
-from gfn4rec.data.describe import FeatureSummary, Summary, summarise
+from gfn4rec.cli.output import JsonOption, out, print_json, working
+from gfn4rec.data.describe import summarise
 from gfn4rec.data.manifest import FORMAT, PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.read import ReadOptions, default_test_slates, read_data
@@ -20,9 +20,6 @@ from gfn4rec.data.synthetic import PRESETS
 from gfn4rec.errors import UserError
 from gfn4rec.storage import refuse_foreign
 
-if TYPE_CHECKING:
-    from gfn4rec.data.examples import Example, FeatureValue  # they import torch
-
 app = typer.Typer(
     help="Prepare a log of user responses for training, and inspect prepared data sets.", no_args_is_help=True
 )
@@ -31,6 +28,12 @@ app.command("inspect", epilog="Example: gfn4rec data inspect log.csv")(inspect_c
 
 _OWN = "Your own log (or describe it in a TOML file)"
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A prepared data set.")]
+
+
+def _checked_gap(seconds: float | None) -> float | None:
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise UserError(f"--session-gap {seconds:g}: write a number of seconds above 0")
+    return seconds
 
 
 @app.command("prepare", epilog="Example: gfn4rec data prepare ml-1m --raw ml-1m/ --out data/ml-1m --core 20")
@@ -71,6 +74,18 @@ def prepare_command(
     val_slates: Annotated[
         int, typer.Option(min=0, metavar="N", help="Hold out the N slates before those for validation.")
     ] = 1,
+    session_gap: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="A longer pause of a user begins a session; histories begin with their session.",
+            callback=_checked_gap,
+        ),
+    ] = None,
+    history: Annotated[
+        Literal["all", "responded"],
+        typer.Option(help="Rows that histories hold: all, or those with at least one response."),
+    ] = "all",
     include_random: Annotated[
         bool, typer.Option("--include-random", help="KuaiRand only: add the log of randomly shown videos.")
     ] = False,
@@ -102,6 +117,12 @@ def prepare_command(
         str | None,
         typer.Option(
             metavar="COLUMN", help="Column of the probability with which an item was shown.", rich_help_panel=_OWN
+        ),
+    ] = None,
+    session_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of session ids; histories begin with their session.", rich_help_panel=_OWN
         ),
     ] = None,
     merge_events: Annotated[
@@ -175,6 +196,7 @@ def prepare_command(
         slate_column=slate_column,
         position_column=position_column,
         propensity_column=propensity_column,
+        session_column=session_column,
         merge_events=merge_events,
         behaviour=tuple(behaviour or ()),
         weight=tuple(weight or ()),
@@ -189,12 +211,12 @@ def prepare_command(
         slate_size=slate_size,
         test_slates=default_test_slates(what) if test_slates is None else test_slates,
         val_slates=val_slates,
+        session_gap=session_gap,
+        history=history,
     )
     name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
-    refuse_foreign(target, FORMAT)  # before the work starts
-    if not force and target.is_dir() and any(target.iterdir()):
-        raise UserError(f"{target}: holds a prepared data set; replace it with --force, or choose another --out")
+    _refuse_taken(target, force)  # before the work starts
     with working(f"reading {what}") as work:
         interactions = read_data(what, options, work.downloaded)
         manifest = prepare(interactions, config, target, name, work.stage)
@@ -202,8 +224,14 @@ def prepare_command(
     if as_json:
         print_json(summary.model_dump(mode="json") | {"out": str(target)})
         return
-    _print_summary(out(), summary)
+    print_summary(out(), summary)
     out().print(f"\nWritten to {target}. Show some of it: gfn4rec data show {target}")
+
+
+def _refuse_taken(target: Path, force: bool) -> None:
+    refuse_foreign(target, FORMAT)
+    if not force and target.is_dir() and any(target.iterdir()):
+        raise UserError(f"{target}: holds a prepared data set; replace it with --force, or choose another --out")
 
 
 @app.command("describe", epilog="Example: gfn4rec data describe data/ml-1m")
@@ -214,7 +242,7 @@ def describe_command(directory: Directory, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(summary.model_dump(mode="json"))
     else:
-        _print_summary(out(), summary)
+        print_summary(out(), summary)
 
 
 @app.command("show", epilog="Example: gfn4rec data show data/ml-1m --count 3 --split test")
@@ -235,7 +263,7 @@ def show_command(
         print_json({"examples": [asdict(example) for example in drawn]})
         return
     for example in drawn:
-        _print_example(out(), example)
+        print_example(out(), example)
 
 
 @app.command("list", epilog="Example: gfn4rec data list")
@@ -260,102 +288,3 @@ def list_command(as_json: JsonOption = False) -> None:
     for name, text in synthetic.items():
         console.print(name, style="bold", end="")
         console.print(f": {text}")
-
-
-def _print_summary(console: Console, summary: Summary) -> None:
-    low, high = summary.reward_range
-    paper = table("data set", "users |U|", "items |I|", "records", "behaviours |B|", "reward R")
-    counts = [f"{count:,}" for count in (summary.users, summary.items, summary.records)]
-    paper.add_row(summary.name, *counts, str(len(summary.behaviours)), f"[{low:g}, {high:g}]")
-    console.print(paper)
-    console.print(f"\nItem influence (rho) of its simulators: {summary.rho:g}")
-    for title, rows in _summary_sections(summary).items():
-        if not rows:
-            continue
-        console.print(f"\n{title}", style="bold")
-        section = table("", "")
-        section.columns[1].justify = "left" if any(isinstance(value, str) for value in rows.values()) else "right"
-        for name, value in rows.items():
-            section.add_row(name, value if isinstance(value, str) else f"{value:,}")
-        console.print(section)
-    for warning in summary.warnings:
-        console.print(f"\nWarning: {warning}.")
-
-
-def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
-    counts = summary.statistics
-    return {
-        f"Removed by the {summary.settings.core}-core filter": summary.removed_by_filter,
-        "Log": {
-            **({"events merged into other rows": counts.merged_rows} if counts.merged_rows else {}),
-            "duplicate records dropped": counts.duplicate_records,
-            "of which with other responses": counts.conflicting_duplicates,
-            "rows": counts.rows,
-            "longest log of a user": counts.longest_log,
-        },
-        f"Slates of {summary.settings.slate_size}": {
-            "train": counts.train_slates,
-            "val": counts.val_slates,
-            "test": counts.test_slates,
-            "rows in slates": counts.rows_in_slates,
-            **_left_over(summary),
-            "users without a slate": counts.users_without_slate,
-            "users with fewer test slates than asked for": counts.users_short_of_test,
-            "of which with no test slate": counts.users_without_test,
-            "users with fewer val slates than asked for": counts.users_short_of_val,
-            "of which with no val slate": counts.users_without_val,
-        },
-        "Behaviours": {
-            name: f"weight {behaviour.weight:g}, {behaviour.rate:.4%} of rows"
-            for name, behaviour in summary.behaviours.items()
-        },
-        "Features": {
-            **{
-                f"{side[:-1]} {name}": _feature_line(feature)
-                for side, features in summary.features.items()
-                for name, feature in features.items()
-            },
-            **summary.unmatched,
-        },
-    }
-
-
-def _left_over(summary: Summary) -> dict[str, int]:
-    """Return the counts of what is in no slate; they depend on whether slates were shown or cut."""
-    counts, size = summary.statistics, summary.settings.slate_size
-    if not counts.shown_slates:
-        return {
-            "rows skipped, item already in the slate": counts.rows_skipped,
-            "rows before the first full slate": counts.rows_leading,
-        }
-    return {
-        f"rows after the first {size} of their slate": counts.rows_beyond,
-        "slates that were shown": counts.shown_slates,
-        f"of which with fewer than {size} items, for histories only": counts.short_slates,
-    }
-
-
-def _feature_line(feature: FeatureSummary) -> str:
-    values = f"{feature.values:,} values, " if feature.values else ""
-    return f"{feature.kind}, {values}{feature.unknown:,} unknown"
-
-
-def _print_example(console: Console, example: "Example") -> None:
-    profile = ", ".join(f"{name} {_feature_text(value)}" for name, value in example.profile.items())
-    latest = example.history[-3:]
-    console.print(f"\nUser {example.user}", style="bold", end="")
-    console.print(f" ({profile})" if profile else "")
-    console.print(f"  history of {len(example.history)} events" + (f", the latest {len(latest)}:" if latest else ""))
-    for event in latest:
-        console.print(f"    {event.title or event.item}: {', '.join(event.responses) or 'no response'}")
-    console.print(f"  slate with reward {example.reward:.3f}:")
-    slate = table("    item", "reward", "responses")
-    for event, reward in zip(example.slate, example.item_rewards, strict=True):
-        slate.add_row(f"    {event.title or event.item}", f"{reward:g}", ", ".join(event.responses) or "-")
-    console.print(slate)
-
-
-def _feature_text(value: "FeatureValue") -> str:
-    if isinstance(value, list):
-        return ", ".join(value) or "unknown"
-    return "unknown" if value is None else str(value)

@@ -14,6 +14,7 @@ from gfn4rec.config import nearest
 from gfn4rec.data.features import decode_features
 from gfn4rec.data.interactions import SHOWN_COLUMNS, Behaviour, Interactions, RawFile
 from gfn4rec.data.manifest import FeatureEntry, Manifest
+from gfn4rec.data.sessions import offsets
 from gfn4rec.data.slates import SPLITS
 from gfn4rec.data.storage import read_manifest
 from gfn4rec.errors import UserError
@@ -26,7 +27,9 @@ class SlateData:
     """A prepared data set in memory.
 
     Users and items are numbered from 1; 0 is padding. Log rows and slates are numbered from 0. The history of a request
-    is the window of the log before its row, addressed by offsets and copied only when it is asked for.
+    is a window of the rows before it, copied only when it is asked for: rows of its user or, if the data set has
+    sessions, of its session. These are all rows, or only those with a response; the rows of histories are numbered,
+    too, and the number of one is its place.
 
     >>> from gfn4rec.data.prepare import PrepareConfig, prepare
     >>> from gfn4rec.data.read import read_data
@@ -47,6 +50,8 @@ class SlateData:
         tables = {name: pl.read_parquet(directory / f"{name}.parquet", glob=False) for name in names}
         self.users, self.items, self._time = tables["users"], tables["items"], tables["log"]["time"]
         self._shown = tables["log"].select(name for name in SHOWN_COLUMNS if name in tables["log"].columns)
+        if self.manifest.settings.session_gap is not None:
+            self._shown = self._shown.drop("session")  # it is no column of the raw log
         responses = np.stack([tables["log"][name].to_numpy() for name in self.behaviours], axis=1)
 
         def tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
@@ -58,6 +63,7 @@ class SlateData:
         first_row = self.users["first_row"].to_numpy()
         # The rows of user u are first_row_U[u] to first_row_U[u + 1]; user 0, the unknown one, has none.
         self.first_row_U = tensor(np.concatenate([[0], first_row, [tables["log"].height]]), torch.int64)
+        self._index_histories(tables["log"], responses)
         slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slate after slate, K rows each
         self._slate_row = tensor(slate_rows.reshape(-1, self.slate_size), torch.int64)
         self._slate_split = tensor(tables["slates"]["split"].to_numpy(), torch.uint8)
@@ -65,6 +71,20 @@ class SlateData:
         self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)
         self.item_features = _feature_tensors(self.items, self.manifest.item_features).to(device)
         self._window = torch.arange(-history_length, 0, device=device)
+
+    def _index_histories(self, log: pl.DataFrame, responses: np.ndarray) -> None:
+        """Find out where sessions begin and which rows histories hold; without sessions, a user's rows are one."""
+        self._session_row: Tensor | None = None
+        self.session_starts = self.first_row_U[1:-1]
+        if self.manifest.statistics.sessions:
+            self._session_row = torch.tensor(log["session"].to_numpy(), dtype=torch.int32, device=self.device)
+            self.session_starts = torch.tensor(offsets(log["session"])[:-1], device=self.device)
+        self._place_row: Tensor | None = None
+        if self.is_responded_only:
+            is_responded = responses.any(axis=1)
+            self._place_row = torch.tensor(np.append(0, np.cumsum(is_responded)), device=self.device)
+            # There is one row at least, to address padding by.
+            self._row_at_place = torch.tensor(np.append(np.flatnonzero(is_responded), 0), device=self.device)
 
     @classmethod
     def open(
@@ -102,6 +122,11 @@ class SlateData:
         return self.manifest.settings.slate_size
 
     @property
+    def is_responded_only(self) -> bool:
+        """Whether histories hold only rows with at least one response."""
+        return self.manifest.settings.history == "responded"
+
+    @property
     def behaviours(self) -> tuple[str, ...]:
         return tuple(behaviour.name for behaviour in self.manifest.behaviours)
 
@@ -132,13 +157,27 @@ class SlateData:
 
     def requests(self, row_B: Tensor) -> Request:
         """Return the requests just before these log rows."""
-        return self._windows(self.user_at(row_B), row_B[:, None] + self._window)
+        return self._before(self.user_at(row_B), row_B, self.session_start(row_B))
 
-    def _windows(self, user_B: Tensor, index_BH: Tensor) -> Request:
-        is_padding_BH = index_BH < self.first_row_U[user_B][:, None]
-        index_BH = index_BH.clamp_(min=0)
-        history_BH = self.item_at(index_BH).masked_fill_(is_padding_BH, 0)
-        response_BHR = self.response_at(index_BH).masked_fill_(is_padding_BH[:, :, None], 0.0)
+    def _before(self, user_B: Tensor, row_B: Tensor, start_B: Tensor) -> Request:
+        """Return the requests before these rows, with histories from other rows on."""
+        place_BH = self.history_place(row_B)[:, None] + self._window
+        return self.request_of(user_B, place_BH, place_BH >= self.history_place(start_B)[:, None])
+
+    def session_start(self, row: Tensor) -> Tensor:
+        """Return the first rows of the sessions of log rows; without sessions, those of their users."""
+        return self.session_starts[self.user_at(row) - 1 if self._session_row is None else self._session_row[row]]
+
+    def history_place(self, row: Tensor) -> Tensor:
+        """Return how many rows of histories are before log rows; `row` may be the number of rows."""
+        return row if self._place_row is None else self._place_row[row]
+
+    def request_of(self, user_B: Tensor, place_BH: Tensor, is_event_BH: Tensor) -> Request:
+        """Return requests whose histories hold the rows at these places, and padding where there is no event."""
+        place_BH = place_BH.masked_fill(~is_event_BH, 0)
+        row_BH = place_BH if self._place_row is None else self._row_at_place[place_BH]
+        history_BH = self.item_at(row_BH).masked_fill_(~is_event_BH, 0)
+        response_BHR = self.response_at(row_BH).masked_fill_(~is_event_BH[:, :, None], 0.0)
         return Request(user_B, history_BH, response_BHR)
 
     def items_of(self, user: int) -> Tensor:
@@ -146,9 +185,13 @@ class SlateData:
         return self.item_at(torch.arange(int(self.first_row_U[user]), int(self.first_row_U[user + 1])))
 
     def latest(self, user_B: Tensor) -> Request:
-        """Return the requests of users after the whole log; user 0 has no history."""
-        index_BH = self.first_row_U[user_B + 1][:, None] + self._window
-        return self._windows(user_B, index_BH)
+        """Return the requests of users after the whole log, with the histories of their last sessions.
+
+        User 0 has no history.
+        """
+        end_B = self.first_row_U[user_B + 1]
+        start_B = self.session_start((end_B - 1).clamp_(min=0))
+        return self._before(user_B, end_B, torch.where(user_B > 0, start_B, end_B))
 
     def slates(self, slate_B: Tensor) -> SlateBatch:
         """Return logged slates with their responses, and the requests before them."""

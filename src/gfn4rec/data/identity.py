@@ -2,18 +2,21 @@
 
 from pathlib import Path
 
-from gfn4rec.config import StrictConfig
+from pydantic import Field
+
+from gfn4rec.config import ADDED_LATER, GrownConfig, StrictConfig
 from gfn4rec.data.manifest import Manifest, PrepareConfig
 from gfn4rec.errors import UserError
 
 
-class DataIdentity(StrictConfig):
-    """The data set that weights belong to, by its users, items and behaviours."""
+class DataIdentity(GrownConfig):
+    """The data set that weights belong to, by its users, items and behaviours, and what its histories hold."""
 
     name: str
     users_sha256: str
     items_sha256: str
     behaviours: tuple[str, ...]
+    histories: tuple[str, ...] = Field(default=(), json_schema_extra=ADDED_LATER)
 
 
 class DataContent(StrictConfig):
@@ -31,6 +34,7 @@ def identity_of(data: Manifest) -> DataIdentity:
         users_sha256=data.files["users.parquet"].content_sha256,
         items_sha256=data.files["items.parquet"].content_sha256,
         behaviours=tuple(behaviour.name for behaviour in data.behaviours),
+        histories=data.histories,
     )
 
 
@@ -44,8 +48,15 @@ def content_of(data: Manifest) -> DataContent:
 
 
 def refuse_other_data(identity: DataIdentity, data: Manifest, where: Path) -> None:
-    """Raise an error unless the data set has the users, items and behaviours that `where` was made for."""
-    if identity != identity_of(data).model_copy(update={"name": identity.name}):  # copies may have other names
+    """Raise an error unless the data set has the users, items, behaviours and histories that `where` was made for."""
+    own = identity_of(data).model_copy(update={"name": identity.name})  # copies may have other names
+    if identity.histories != own.histories and identity == own.model_copy(update={"histories": identity.histories}):
+        before, now = (" ".join(histories) or "whole logs" for histories in (identity.histories, own.histories))
+        raise UserError(
+            f"{where}: made for other histories ({before}) than those of {data.name} ({now}); "
+            "name the data set it was trained on, or train one for this"
+        )
+    if identity != own:
         raise UserError(
             f"{where}: made for another data set ({identity.name}), not for this {data.name}; "
             "name the one it was trained on, or train one for this"

@@ -17,7 +17,7 @@ DEFAULT_RHO = 0.2
 NUM_SHOWN_OFFENDERS = 3
 _SECONDS = (10**9, 5 * 10**9)  # since 1970: from 2001 to 2128
 REQUIRED_COLUMNS = ("user", "item", "time")
-SHOWN_COLUMNS = ("slate", "position", "propensity")  # of logs that say which items were shown together, and how
+SHOWN_COLUMNS = ("slate", "position", "propensity", "session")  # of logs that say what was shown together, and how
 RESERVED_NAMES = (*REQUIRED_COLUMNS, *SHOWN_COLUMNS, "in_slate")  # columns of a prepared log
 RESERVED_FEATURES = ("id", "title", "first_row")  # columns of prepared users and items
 _NAME = re.compile(r"\w[\w .:+/-]*")
@@ -81,6 +81,7 @@ class FrameColumns(TypedDict, total=False):
     slate: str | None
     position: str | None
     propensity: str | None
+    session: str | None
     merge_events: bool
     users: FeatureTable | None
     items: FeatureTable | None
@@ -105,8 +106,9 @@ class Interactions:
 
     `log` has the columns user, item (integers or strings), time (integer or float) and one 0/1 column per behaviour,
     in file order. If it is known which items were shown together, it also has the column slate, and where they are
-    known position (within the slate) and propensity (the probability with which the item was shown). Building one
-    checks all of that, names the first offending rows, and keeps responses as booleans.
+    known position (within the slate) and propensity (the probability with which the item was shown). A column session
+    says to which session of its user a row belongs. Building one checks all of that, names the first offending rows,
+    and keeps responses as booleans.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"uid": [1, 1, 2], "film": ["a", "b", "a"], "ts": [10, 20, 15], "rating": [5, 2, 4]})
@@ -167,16 +169,16 @@ class Interactions:
 
     def shown_columns(self) -> list[pl.Series]:
         """Return the columns that say how items were shown, as far as there are any."""
-        typed = {"slate": _as_id, "position": lambda column: column.cast(pl.Int64), "propensity": _as_number}
-        return [typed[name](self.log[name]) for name in SHOWN_COLUMNS if name in self.log.columns]
+        typed = {"position": lambda column: column.cast(pl.Int64), "propensity": _as_number}
+        return [typed.get(name, _as_id)(self.log[name]) for name in SHOWN_COLUMNS if name in self.log.columns]
 
     def merged(self) -> "Interactions":
-        """Return the log with one row per user, item and slate (if it has slates).
+        """Return the log with one row per user, item, slate and session, as far as it has these.
 
         The row has the responses of all its events, and everything else of the first one in time.
         """
         first = self.log if not self.timed else self.log.sort("time", maintain_order=True)
-        keys = ["user", "item", *(["slate"] if self.has_slates else [])]
+        keys = ["user", "item", *(name for name in ("slate", "session") if name in self.log.columns)]
         responses = [behaviour.name for behaviour in self.behaviours]
         others = [name for name in self.log.columns if name not in (*keys, *responses)]
         log = first.group_by(keys, maintain_order=True).agg(pl.col(others).first(), pl.col(responses).any())
@@ -195,6 +197,7 @@ class Interactions:
         slate: str | None = None,
         position: str | None = None,
         propensity: str | None = None,
+        session: str | None = None,
         merge_events: bool = False,
         users: "FeatureTable | None" = None,
         items: "FeatureTable | None" = None,
@@ -206,15 +209,16 @@ class Interactions:
         `behaviours` says what counts as a response: a 0/1 column as in `{"click": "is_click"}`, or a comparison as in
         `{"like": "rating>=4"}`. `weights` are their weights in the reward, 1 by default. `user`, `item` and `time` name
         the columns; with `time=None` the rows are in order. `slate` names the column that says which items were shown
-        together, `position` that of their positions, `propensity` that of the probabilities with which they were shown.
-        With `merge_events`, several rows of a shown item become one. Errors call the frame `name`.
+        together, `position` that of their positions, `propensity` that of the probabilities with which they were shown,
+        `session` that of sessions. With `merge_events`, several rows of a shown item become one. Errors call the frame
+        `name`.
         """
         from gfn4rec.data.readers.frame import read_frame  # it builds Interactions
         from gfn4rec.data.readers.own import LogColumns
 
         names = {"user": user, "item": item, **({"order": "file"} if time is None else {"time": time})}
-        shown = {"slate": slate, "position": position, "propensity": propensity, "merge_events": merge_events}
-        columns = LogColumns.parse({**names, **shown}, name)
+        shown = {"slate": slate, "position": position, "propensity": propensity, "session": session}
+        columns = LogColumns.parse({**names, **shown, "merge_events": merge_events}, name)
         interactions = read_frame(frame, columns, behaviours, weights or {}, name, rho)
         return replace(interactions, users=users, items=items)
 
@@ -261,11 +265,16 @@ class Interactions:
         if "propensity" in log.columns:
             is_wrong = ~log["propensity"].is_between(0, 1, closed="right").fill_null(False)
             self._refuse(is_wrong, "propensity", "is no probability above 0", "write numbers above 0 and up to 1")
+        if "session" in log.columns:
+            self._refuse(log["session"].is_null(), "session", "has no value", "fill it in or drop the row")
         if not self.has_slates:
             return
         self._refuse(log["slate"].is_null(), "slate", "has no value", "fill it in or drop the row")
         is_shared = log.select(pl.col("user") != pl.col("user").first().over("slate")).to_series()
         self._refuse(is_shared, "slate", "has a slate of another user", "give the slates of each user their own ids")
+        if "session" in log.columns:
+            is_other = log.select(pl.col("session") != pl.col("session").first().over("slate")).to_series()
+            self._refuse(is_other, "session", "changes within a slate", "give all items of a slate the same session")
         if "position" in log.columns:
             is_whole = (log["position"] == log["position"].floor()).fill_null(False)
             self._refuse(~is_whole, "position", "is not a whole number", "number the items of a slate, as in 1, 2, 3")

@@ -1,18 +1,18 @@
 """The manifest of a prepared data set: its content, its sources, and the settings it was prepared with."""
 
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field, FiniteFloat, JsonValue
 
-from gfn4rec.config import StrictConfig
+from gfn4rec.config import ADDED_LATER, GrownConfig, StrictConfig
 from gfn4rec.data.interactions import FeatureKind
 
 FORMAT: Final = "gfn4rec data set"
 VERSION: Final = 2
 
 
-class PrepareConfig(StrictConfig):
-    """How a log is filtered, cut into slates and split.
+class PrepareConfig(GrownConfig):
+    """How a log is filtered, cut into slates and split, and what histories hold.
 
     >>> PrepareConfig(core=5).slate_size
     6
@@ -22,6 +22,10 @@ class PrepareConfig(StrictConfig):
     slate_size: int = Field(default=6, ge=1)  # K
     test_slates: int = Field(default=1, ge=0)  # the last slates of each user are the test set
     val_slates: int = Field(default=1, ge=0)  # the slates before those are for validation
+    session_gap: float | None = Field(default=None, gt=0, json_schema_extra=ADDED_LATER)
+    """Seconds; a longer pause between two rows of a user begins a session, and histories do not reach beyond it."""
+    history: Literal["all", "responded"] = Field(default="all", json_schema_extra=ADDED_LATER)
+    """Which rows histories hold: all, or those with at least one response."""
 
 
 class BehaviourEntry(StrictConfig):
@@ -58,7 +62,7 @@ class FileEntry(StrictConfig):
     content_sha256: str  # of the values alone, the same whichever library version wrote them
 
 
-class Statistics(StrictConfig):
+class Statistics(GrownConfig):
     """Counts of the raw log, of what was removed, and of the result."""
 
     raw_records: int
@@ -76,7 +80,7 @@ class Statistics(StrictConfig):
     test_slates: int
     rows_in_slates: int
     rows_skipped: int  # they repeat an item of their slate; kept in histories
-    rows_leading: int  # before a user's first full slate; kept in histories
+    rows_leading: int  # before the first full slate of a user, or of a session; kept in histories
     users_without_slate: int
     users_short_of_test: int  # users with a slate, but fewer test slates than asked for
     users_without_test: int  # of these, with no test slate though one was asked for
@@ -91,6 +95,8 @@ class Statistics(StrictConfig):
     users_not_in_log: int = 0  # users of the feature table without a row in the raw log
     items_not_in_table: int = 0
     items_not_in_log: int = 0
+    sessions: int = Field(default=0, json_schema_extra=ADDED_LATER)  # 0: a user's log is not divided
+    responded_rows: int = Field(default=0, json_schema_extra=ADDED_LATER)  # those of histories, if not all rows are
 
 
 class Manifest(StrictConfig):
@@ -109,6 +115,14 @@ class Manifest(StrictConfig):
     raw_files: tuple[RawFileEntry, ...]
     origin: dict[str, JsonValue]  # how the log came from the raw files: thresholds, seeds and the like
     files: dict[str, FileEntry]
+
+    @property
+    def histories(self) -> tuple[str, ...]:
+        """The options of `data prepare` that say what histories hold; none if they hold a user's whole log."""
+        gap = self.settings.session_gap
+        sessions = "--session-column" if gap is None else f"--session-gap {gap:g}"
+        responded = ("--history responded",) if self.settings.history == "responded" else ()
+        return ((sessions,) if self.statistics.sessions else ()) + responded
 
     @property
     def reward_range(self) -> tuple[float, float]:

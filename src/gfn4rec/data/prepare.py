@@ -14,6 +14,7 @@ from gfn4rec.data.features import count_unmatched, encode_features
 from gfn4rec.data.interactions import FrameColumns, Interactions
 from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
 from gfn4rec.data.manifest import PrepareConfig as PrepareConfig
+from gfn4rec.data.sessions import history_counts, number_sessions, offsets, refuse_unknown_sessions
 from gfn4rec.data.slates import (
     SPLITS,
     TEST,
@@ -95,10 +96,12 @@ def prepare(
     if out is None:
         raise UserError('say where to write the data set, as in out="data/mine"')
     interactions, out = _interactions(log, columns), Path(out)
+    refuse_unknown_sessions(interactions, config)
     report("filtering")
     filtered = _filter(interactions.log, config.core)
     report("ordering")
-    numbered = _number(filtered, [behaviour.name for behaviour in interactions.behaviours], interactions.timed)
+    behaviours = [behaviour.name for behaviour in interactions.behaviours]
+    numbered = _number(filtered, behaviours, interactions.timed, config.session_gap)
     report("cutting slates and writing")
     with replace_directory(out, FORMAT) as directory:
         manifest = _write(directory, name or out.resolve().name, interactions, config, filtered, numbered)
@@ -164,7 +167,7 @@ def _filter(log: pl.DataFrame, core: int) -> _Filtered:
     )
 
 
-def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbered:
+def _number(filtered: _Filtered, behaviours: list[str], timed: bool, session_gap: float | None) -> _Numbered:
     """Sort, drop duplicates, and number.
 
     Users are numbered in the order of their ids, items in the order of first appearance in the sorted log.
@@ -175,6 +178,7 @@ def _number(filtered: _Filtered, behaviours: list[str], timed: bool) -> _Numbere
         log = log.filter(~is_repeat)
     if "slate" in log.columns:
         log = log.with_columns(slate=pl.col("slate").rle_id())
+    log = number_sessions(log, session_gap)
     user, item = log["user"].to_numpy(), log["item"].to_numpy()
     is_first = np.append(True, user[1:] != user[:-1])
     first_row = np.flatnonzero(is_first)
@@ -283,10 +287,13 @@ def _segments(numbered: _Numbered, slate_size: int) -> Segments | ShownSegments:
                 f"the longest has {shown.longest}"
             )
         return shown
-    segments = cut_segments(numbered.log["item"].to_numpy(), numbered.offset, slate_size)
+    owner = "session" if "session" in numbered.log.columns else "user"  # a slate does not span two
+    segments = cut_segments(numbered.log["item"].to_numpy(), offsets(numbered.log[owner]), slate_size)
     if not len(segments.row_SK):
-        most = int(numbered.log.group_by("user").agg(pl.col("item").n_unique())["item"].to_numpy().max())
-        raise UserError(f"--slate-size {slate_size}: no user has that many distinct items; the most any has is {most}")
+        most = int(numbered.log.group_by(owner).agg(pl.col("item").n_unique())["item"].to_numpy().max())
+        raise UserError(
+            f"--slate-size {slate_size}: no {owner} has that many distinct items; the most any has is {most}"
+        )
     return segments
 
 
@@ -318,6 +325,7 @@ def _statistics(
         test_slates=count[TEST],
         rows_in_slates=segments.row_SK.size,
         **_left_over(segments),
+        **history_counts(numbered.log, interactions.behaviours, config),
         users_without_slate=int(np.count_nonzero(slates.num_of_user == 0)),
         users_short_of_test=_users_below(slates, TEST, config.test_slates),
         users_without_test=_users_below(slates, TEST, min(1, config.test_slates)),

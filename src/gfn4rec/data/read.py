@@ -26,6 +26,7 @@ class ReadOptions:
     slate_column: str | None = None
     position_column: str | None = None
     propensity_column: str | None = None
+    session_column: str | None = None
     merge_events: bool = False
     behaviour: tuple[str, ...] = ()
     weight: tuple[str, ...] = ()
@@ -86,6 +87,7 @@ def _described(path: Path, options: ReadOptions) -> OwnData:
         "slate": options.slate_column,
         "position": options.position_column,
         "propensity": options.propensity_column,
+        "session": options.session_column,
         "merge_events": options.merge_events or None,
         "separator": options.separator,
         "encoding": options.encoding,

@@ -154,7 +154,7 @@ def _read_json_lines(file: TableFile, kinds: Kinds) -> pl.DataFrame:
                     raise UserError(
                         f"{file.path} line {number}: column {name!r} is no {kind}: {row[name]!r}"
                     ) from error
-        raise _diagnose(file, error) from error
+        raise diagnose(file, error) from error
 
 
 def typed_table(place: Place, table: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:

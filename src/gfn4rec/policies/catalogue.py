@@ -25,6 +25,7 @@ class Catalogue:
     user_features: FeatureTensors
     item_features: FeatureTensors
     count_N: Tensor  # occurrences of each item in the training part of the log; column 0 is padding
+    has_whole_histories: bool = True  # whether histories also hold items without a response
 
     @classmethod
     def of(cls, data: SlateData) -> "Catalogue":
@@ -37,6 +38,7 @@ class Catalogue:
             user_features=data.user_features,
             item_features=data.item_features,
             count_N=torch.bincount(data.item_at(data.training_rows()), minlength=data.num_items + 1),
+            has_whole_histories=not data.is_responded_only,
         )
 
     def scale_reward(self, reward: Tensor) -> Tensor:

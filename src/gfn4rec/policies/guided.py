@@ -171,7 +171,9 @@ class GuidedGFN(Policy):
         if "reward" not in self.frozen:
             losses = [response_loss(member.logits(batch.slate_BK), batch.response_BKR) for member in guide.responses]
             terms["response"] = torch.stack(losses).mean()
-            if batch.is_logged and self.training:  # the histories of held-out slates were learned from
+            # The histories of held-out slates were learned from. Histories of responses alone say nothing of how
+            # likely a response is.
+            if batch.is_logged and self.training and self.catalogue.has_whole_histories:
                 num_read = math.ceil(self.config.history_share * len(request.user_B))
                 terms["history"] = self.reward.history_loss(request, num_read)
         if batch.is_logged and "prior" not in self.frozen:

@@ -258,6 +258,8 @@ class Recommender:
                     raise UserError(f"history: no behaviour {name!r}; {nearest(name, list(behaviours))}")
             if item not in self._item_number:
                 notes.append(f"item {item} of the history is not in the catalogue; ignored")
+            elif self.data.is_responded_only and named is not None and not named:
+                notes.append(f"item {item} of the history has no response, and histories hold only others; ignored")
             else:
                 known.append((self._item_number[item], behaviours[:1] if named is None else named))
         for place, (number, named) in enumerate(reversed(known[-len(history_H) :]), start=1):

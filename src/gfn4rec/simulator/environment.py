@@ -51,8 +51,9 @@ class UserEnvironment:
     """B users who respond to slates; after T slates all of them are replaced by new ones.
 
     A new user starts with the history before a log row, which is drawn uniformly from `start_rows` (by default, all
-    rows). Slates and responses are appended to the history. The environment draws from its own generator: two
-    environments with the same seed agree step by step, whatever else draws random numbers.
+    rows). Slates and responses are appended to the history; of items without a response only if the histories of the
+    data set hold them. The environment draws from its own generator: two environments with the same seed agree step by
+    step, whatever else draws random numbers.
 
     >>> import torch
     >>> from gfn4rec import EnvironmentConfig, OpenedRun
@@ -150,9 +151,11 @@ class UserEnvironment:
         """Return the requests after the slates: items and responses are appended, the oldest events dropped."""
         request = self.request
         length = request.history_BH.shape[1]
-        history_BH = torch.cat([request.history_BH, slate_BK], dim=1)[:, -length:]
-        return replace(
-            request,
-            history_BH=history_BH,
-            response_BHR=torch.cat([request.response_BHR, response_BKR], dim=1)[:, -length:],
-        )
+        history_BX = torch.cat([request.history_BH, slate_BK], dim=1)
+        response_BXR = torch.cat([request.response_BHR, response_BKR], dim=1)
+        if self.data.is_responded_only:
+            is_event_BX = response_BXR.any(dim=2)
+            order_BX = is_event_BX.byte().argsort(dim=1, stable=True)  # padding first, events in their order
+            history_BX = history_BX.masked_fill(~is_event_BX, 0).gather(1, order_BX)
+            response_BXR = response_BXR.gather(1, order_BX[:, :, None].expand_as(response_BXR))
+        return replace(request, history_BH=history_BX[:, -length:], response_BHR=response_BXR[:, -length:])

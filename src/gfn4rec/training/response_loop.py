@@ -143,7 +143,8 @@ class TrainingLog:
     @classmethod
     def of(cls, data: SlateData, config: ResponseTrainingConfig) -> Self:
         """Cut the log by the settings; held-out rows are not learned from."""
-        windows = cut_windows(data.first_row_U[1:-1], data.num_rows, config.model.history_length, config.stride)
+        length = config.model.history_length
+        windows = cut_windows(data.session_starts, data.num_rows, length, config.stride, data.history_place)
         return cls(data, config, windows, split_rows(data, config) == TRAIN)
 
     @property
@@ -236,10 +237,10 @@ def train_epoch(
 
 @dataclass(frozen=True)
 class Targets:
-    """What windows predict: X rows among the positions of B requests, each predicted from the rows before it."""
+    """What windows predict: X rows, each from the rows before it in one of B requests."""
 
     request: Request
-    is_target_BT: Tensor
+    state_X: Tensor  # its number among the B * (H + 1) states of the prefixes of all requests
     item_X: Tensor
     label_XR: Tensor
 
@@ -247,30 +248,35 @@ class Targets:
 def window_targets(log: TrainingLog, chosen: Tensor, generator: torch.Generator) -> Targets | None:
     """Return what the chosen windows predict; None if all of it is held out."""
     data, windows, config = log.data, log.windows, log.config
-    row_BT = windows.first[chosen][:, None] + torch.arange(config.model.history_length + 1, device=data.device)
-    is_inside_BT = row_BT < windows.end[chosen][:, None]
-    row_BT = row_BT.clamp_(max=data.num_rows - 1)
-    is_target_BT = is_inside_BT & (row_BT >= windows.first_target[chosen][:, None]) & log.is_train_row[row_BT]
+    first_B, end_B = windows.first[chosen], windows.end[chosen]
+    column_T = torch.arange(config.model.history_length + 1, device=data.device)
+    row_BT = windows.first_target[chosen][:, None] + column_T
+    is_inside_BT = row_BT < end_B[:, None]
+    is_target_BT = is_inside_BT & log.is_train_row[row_BT.masked_fill(~is_inside_BT, 0)]
+    row_X, number_X = row_BT[is_target_BT], is_target_BT.nonzero()[:, 0]
     is_hidden_B = torch.rand(len(chosen), generator=generator, device=data.device) < config.unknown_user_share
-    if not is_target_BT.any():
+    if not len(row_X):
         return None
-    item_BT = data.item_at(row_BT).masked_fill_(~is_inside_BT, 0)
-    response_BTR = data.response_at(row_BT)
-    user_B = data.user_at(windows.first[chosen]).masked_fill_(is_hidden_B, 0)
-    request = Request(user_B, item_BT[:, :-1], response_BTR[:, :-1])
-    return Targets(request, is_target_BT, item_BT[is_target_BT], response_BTR[is_target_BT])
+    user_B = data.user_at(end_B - 1).masked_fill_(is_hidden_B, 0)
+    place_BH = first_B[:, None] + column_T[:-1]
+    request = data.request_of(user_B, place_BH, place_BH < data.history_place(end_B)[:, None])
+    # State t has read t events. Rows that are in no history share the state of the events before them.
+    state_X = number_X * len(column_T) + data.history_place(row_X) - first_B[number_X]
+    return Targets(request, state_X, data.item_at(row_X), data.response_at(row_X))
 
 
 def window_logits(member: ItemLogits, targets: Targets, drawn_XC: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
     """Return the logits of the items that are predicted, (X, R), and those of choice of other items, (X, C)."""
     encoder, item_X = member.encoder, targets.item_X
-    num_encoded = targets.is_target_BT.numel() + (0 if drawn_XC is None else drawn_XC.numel())
+    request = targets.request
+    num_encoded = request.history_BH.numel() + len(request.user_B) + (0 if drawn_XC is None else drawn_XC.numel())
     table_ND = encoder.items.table() if encoder.items.num_entities <= num_encoded else None
 
     def encoded(item: Tensor) -> Tensor:
         return encoder.items(item) if table_ND is None else table_ND[item]
 
-    vectors = member.state_vectors(encoder.prefixes(targets.request, table_ND)[targets.is_target_BT])
+    state_XS = F.embedding(targets.state_X, encoder.prefixes(request, table_ND).flatten(0, 1))
+    vectors = member.state_vectors(state_XS)
     logit_XR = member.logits(vectors, encoded(item_X))
     if drawn_XC is None:
         return logit_XR, None

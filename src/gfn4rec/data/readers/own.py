@@ -63,6 +63,7 @@ class LogColumns(StrictConfig):
     slate: str | None = None  # which items were shown together
     position: str | None = None  # of an item in its slate
     propensity: str | None = None  # the probability with which an item was shown
+    session: str | None = None  # of its user, to which a row belongs
     merge_events: bool = False  # the rows of a shown item become one, with all their responses
 
     @property
@@ -128,6 +129,7 @@ _KINDS: Mapping[str, ColumnKind] = {
     "slate": "id",
     "position": "number",
     "propensity": "number",
+    "session": "id",
 }
 
 

@@ -52,7 +52,8 @@ def published() -> tuple[Published, ...]:
 
 def published_for(data_set: str, prepared: PrepareConfig) -> Published | None:
     """Return what to compare a data set with, if anything; values only if it is prepared as in the paper."""
-    is_prepared_alike = prepared.model_dump(include=set(PAPER_PREPARATION)) == PAPER_PREPARATION
+    # Sessions and other histories are in this only if they were asked for.
+    is_prepared_alike = prepared.model_dump(exclude={"test_slates", "val_slates"}) == PAPER_PREPARATION
     for entry in published():
         if is_prepared_alike and data_set in entry.data_sets:
             return entry
