@@ -299,6 +299,7 @@ def test_published_values() -> None:
         ("kuairand-27k", PrepareConfig()),
         ("kuairand-1k", PrepareConfig(core=10)),
         ("kuairand-1k", PrepareConfig(slate_size=5)),
+        ("kuairand-1k", PrepareConfig(negatives=1)),
     ],
 )
 def test_no_published_values_for_what_the_paper_does_not_have(data_set: str, prepared: PrepareConfig) -> None:

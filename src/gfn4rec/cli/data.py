@@ -68,6 +68,19 @@ def prepare_command(
     val_slates: Annotated[
         int, typer.Option(min=0, metavar="N", help="Hold out the N slates before those for validation.")
     ] = 1,
+    negatives: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="For logs of positive responses only: N of the K items are sampled from those the user has not met.",
+        ),
+    ] = 0,
+    negatives_by: Annotated[
+        Literal["uniform", "popularity"],
+        typer.Option(help="Sample them with equal probabilities, or in proportion to their training records plus 1."),
+    ] = "uniform",
+    negatives_seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the sampled items.")] = 0,
     include_random: Annotated[
         bool, typer.Option("--include-random", help="KuaiRand only: add the log of randomly shown videos.")
     ] = False,
@@ -186,6 +199,9 @@ def prepare_command(
         slate_size=slate_size,
         test_slates=default_test_slates(what) if test_slates is None else test_slates,
         val_slates=val_slates,
+        negatives=negatives,
+        negatives_by=negatives_by,
+        negatives_seed=negatives_seed,
     )
     name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
@@ -295,6 +311,7 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             "val": counts.val_slates,
             "test": counts.test_slates,
             "rows in slates": counts.rows_in_slates,
+            **_sampled(summary),
             **_left_over(summary),
             "users without a slate": counts.users_without_slate,
             "users with fewer test slates than asked for": counts.users_short_of_test,
@@ -312,6 +329,13 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             for name, feature in features.items()
         },
     }
+
+
+def _sampled(summary: Summary) -> dict[str, int]:
+    """Return the number of sampled items of all slates, if there are any."""
+    config = summary.settings
+    way = "uniformly" if config.negatives_by == "uniform" else "by popularity"
+    return {f"items sampled {way}": config.negatives * summary.statistics.slates} if config.negatives else {}
 
 
 def _left_over(summary: Summary) -> dict[str, int]:
@@ -345,7 +369,8 @@ def _print_example(console: Console, example: "Example") -> None:
     console.print(f"  slate with reward {example.reward:.3f}:")
     slate = table("    item", "reward", "responses")
     for event, reward in zip(example.slate, example.item_rewards, strict=True):
-        slate.add_row(f"    {event.title or event.item}", f"{reward:g}", ", ".join(event.responses) or "-")
+        responses = "sampled" if event.is_sampled else ", ".join(event.responses) or "-"
+        slate.add_row(f"    {event.title or event.item}", f"{reward:g}", responses)
     console.print(slate)
 
 

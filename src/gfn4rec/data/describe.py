@@ -63,20 +63,21 @@ def summarise(manifest: Manifest) -> Summary:
         settings=manifest.settings,
         features={"users": _features(manifest.user_features), "items": _features(manifest.item_features)},
         raw_files={file.name: file.sha256 for file in manifest.raw_files},
-        warnings=tuple(filter(None, (_warning(behaviour, counts.rows) for behaviour in manifest.behaviours))),
+        warnings=tuple(filter(None, (_warning(behaviour, manifest) for behaviour in manifest.behaviours))),
     )
 
 
-def _warning(behaviour: BehaviourEntry, num_rows: int) -> str:
+def _warning(behaviour: BehaviourEntry, manifest: Manifest) -> str:
     """Return what is wrong with a behaviour and the remedy, or nothing."""
-    num_positives, name = round(behaviour.rate * num_rows), behaviour.name
+    num_rows, name = manifest.statistics.rows, behaviour.name
+    num_positives = round(behaviour.rate * num_rows)
     if num_positives == 0:
         return f"{name} never occurs; check what counts as {name}, or leave it out"
-    if num_positives == num_rows:
-        return (
-            f"{name} is true in every row, so nothing says what users do not respond to; "
-            f"add rows of items that were shown without {name}"
-        )
+    if num_positives == num_rows and not manifest.settings.negatives:
+        remedy = f"add rows of items that were shown without {name}"
+        if not manifest.statistics.shown_slates:  # slates that were shown take no sampled items
+            remedy += ", or prepare it with --negatives, which samples such items"
+        return f"{name} is true in every row, so nothing says what users do not respond to; {remedy}"
     if num_positives < FEWEST_POSITIVES:
         return f"{name} occurs in only {num_positives} rows, too few to learn from; leave it out, or lower --core"
     return ""

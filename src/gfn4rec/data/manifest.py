@@ -1,10 +1,10 @@
 """The manifest of a prepared data set: its content, its sources, and the settings it was prepared with."""
 
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field, FiniteFloat, JsonValue
 
-from gfn4rec.config import StrictConfig
+from gfn4rec.config import ADDED_LATER, StrictConfig
 from gfn4rec.data.interactions import FeatureKind
 
 FORMAT: Final = "gfn4rec data set"
@@ -22,6 +22,14 @@ class PrepareConfig(StrictConfig):
     slate_size: int = Field(default=6, ge=1)  # K
     test_slates: int = Field(default=1, ge=0)  # the last slates of each user are the test set
     val_slates: int = Field(default=1, ge=0)  # the slates before those are for validation
+    negatives: int = Field(default=0, ge=0, json_schema_extra=ADDED_LATER)  # of the K, sampled: nobody chose them
+    negatives_by: Literal["uniform", "popularity"] = Field(default="uniform", json_schema_extra=ADDED_LATER)
+    negatives_seed: int = Field(default=0, json_schema_extra=ADDED_LATER)
+
+    @property
+    def logged_size(self) -> int:
+        """The number of items of a slate that come from the log."""
+        return self.slate_size - self.negatives
 
 
 class BehaviourEntry(StrictConfig):
