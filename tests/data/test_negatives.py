@@ -29,7 +29,9 @@ THREE = PrepareConfig(core=1, slate_size=3, test_slates=1, val_slates=0, negativ
 
 def prepared(folder: Path, log: dict[int, str], config: PrepareConfig = THREE) -> SlateData:
     """Prepare a log of clicks, written as the items of each user, one letter each; items are numbered as they come."""
-    rows = [(user, item, time, 1) for user, items in log.items() for time, item in enumerate(items)]
+    rows: list[tuple[int | str, int | str, int, int]] = [
+        (user, item, time, 1) for user, items in log.items() for time, item in enumerate(items)
+    ]
     prepare(make_interactions(rows), config, folder, "small")
     return SlateData.open(folder, history_length=4)
 
@@ -45,9 +47,9 @@ def test_slates_written_down(tmp_path: Path) -> None:
     logged = [[1, 2], [3, 4], [1, 2], [3, 5], [1, 2], [4, 5]]
     batch = data.slates(torch.arange(6))
     for number in range(6):
-        slate, clicks, mark = [*logged[number]], [1, 1], [False, False]
-        for values, value in ((slate, item[number]), (clicks, 0), (mark, True)):
-            values.insert(place[number], value)  # type: ignore[attr-defined]
+        slate, clicks, mark = [*logged[number]], [1, 1], [0, 0]
+        for values, value in ((slate, item[number]), (clicks, 0), (mark, 1)):
+            values.insert(place[number], value)
         assert batch.slate_BK[number].tolist() == slate
         assert batch.response_BKR[number, :, 0].tolist() == batch.item_reward_BK[number].tolist() == clicks
         assert batch.is_sampled_BK is not None

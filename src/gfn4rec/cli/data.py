@@ -205,9 +205,7 @@ def prepare_command(
     )
     name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
-    refuse_foreign(target, FORMAT)  # before the work starts
-    if not force and target.is_dir() and any(target.iterdir()):
-        raise UserError(f"{target}: holds a prepared data set; replace it with --force, or choose another --out")
+    _refuse_taken(target, force)  # before the work starts
     with working(f"reading {what}") as work:
         interactions = read_data(what, options, work.downloaded)
         manifest = prepare(interactions, config, target, name, work.stage)
@@ -217,6 +215,12 @@ def prepare_command(
         return
     _print_summary(out(), summary)
     out().print(f"\nWritten to {target}. Show some of it: gfn4rec data show {target}")
+
+
+def _refuse_taken(target: Path, force: bool) -> None:
+    refuse_foreign(target, FORMAT)
+    if not force and target.is_dir() and any(target.iterdir()):
+        raise UserError(f"{target}: holds a prepared data set; replace it with --force, or choose another --out")
 
 
 @app.command("describe", epilog="Example: gfn4rec data describe data/ml-1m")
