@@ -27,6 +27,19 @@ def test_shapes_are_checked_where_an_object_is_built() -> None:
         SlateBatch(request_of(2), torch.zeros(2, 6), torch.zeros(2, 6, 3), torch.zeros(2, 6), torch.zeros(3))
     with pytest.raises(ValueError, match="slate_BK has shape"):
         SlateBatch(request_of(2), torch.zeros(3, 6), torch.zeros(3, 6, 3), torch.zeros(3, 6), torch.zeros(3))
+    parts = torch.zeros(2, 6), torch.zeros(2, 6, 3), torch.zeros(2, 6), torch.zeros(2)
+    with pytest.raises(ValueError, match="is_sampled_BK has shape"):
+        SlateBatch(request_of(2), *parts, is_sampled_BK=torch.zeros(2, 5, dtype=torch.bool))
+
+
+def test_sampled_items_are_left_out_in_the_order_of_the_slates() -> None:
+    slate_BK, response_BKR = torch.tensor([[7, 8, 9], [4, 5, 6]]), torch.zeros(2, 3, 3)
+    batch = SlateBatch.of(request_of(2), slate_BK, response_BKR, torch.ones(3))
+    assert batch.is_sampled_BK is None
+    assert batch.without_sampled(slate_BK).tolist() == slate_BK.tolist()
+    is_sampled_BK = torch.tensor([[False, True, False], [True, False, False]])
+    batch = SlateBatch.of(request_of(2), slate_BK, response_BKR, torch.ones(3), is_sampled_BK=is_sampled_BK)
+    assert batch.to("cpu").without_sampled(slate_BK).tolist() == [[7, 9], [5, 6]]
 
 
 def test_everything_moves_to_a_device() -> None:

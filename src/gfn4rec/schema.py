@@ -87,6 +87,7 @@ class SlateBatch:
     item_reward_BK: Tensor  # sum over behaviours of weight * response
     reward_B: Tensor  # mean over the K items
     is_logged: bool = False  # whether the slates come from the log, so that they show what users choose
+    is_sampled_BK: Tensor | None = None  # items that nobody chose, as many in each slate; None: there are none
 
     def __post_init__(self) -> None:
         num_requests = self.request.user_B.shape[0]
@@ -98,13 +99,27 @@ class SlateBatch:
         )
         _require(self.item_reward_BK.shape == self.slate_BK.shape, "item_reward_BK", self.item_reward_BK)
         _require(self.reward_B.shape == self.request.user_B.shape, "reward_B", self.reward_B)
+        if self.is_sampled_BK is not None:
+            _require(self.is_sampled_BK.shape == self.slate_BK.shape, "is_sampled_BK", self.is_sampled_BK)
 
     @classmethod
     def of(
-        cls, request: Request, slate_BK: Tensor, response_BKR: Tensor, weight_R: Tensor, is_logged: bool = False
+        cls,
+        request: Request,
+        slate_BK: Tensor,
+        response_BKR: Tensor,
+        weight_R: Tensor,
+        is_logged: bool = False,
+        is_sampled_BK: Tensor | None = None,
     ) -> "SlateBatch":
         """Return slates with the rewards of their responses; `weight_R` has the reward of each behaviour."""
-        return cls(request, slate_BK, response_BKR, *rewards(response_BKR, weight_R), is_logged)
+        return cls(request, slate_BK, response_BKR, *rewards(response_BKR, weight_R), is_logged, is_sampled_BK)
+
+    def without_sampled(self, value_BK: Tensor) -> Tensor:
+        """Return the values of the items that were not sampled, in the order of the slates."""
+        if self.is_sampled_BK is None:
+            return value_BK
+        return value_BK[~self.is_sampled_BK].view(len(value_BK), -1)
 
     def to(self, device: torch.device | str) -> "SlateBatch":
         """Return the same batch on another device."""
@@ -115,6 +130,7 @@ class SlateBatch:
             self.item_reward_BK.to(device),
             self.reward_B.to(device),
             self.is_logged,
+            None if self.is_sampled_BK is None else self.is_sampled_BK.to(device),
         )
 
 

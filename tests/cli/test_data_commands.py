@@ -91,11 +91,12 @@ def test_every_option_arrives(cli: Cli, tmp_path: Path) -> None:
     columns = ("--user-column", "uid", "--item-column", "vid", "--time-column", "ts", "--separator", ";")
     behaviours = ("--behaviour", "click=c", "--behaviour", "hate=h>=2", "--weight", "hate=-2.5")
     sizes = ("--core", 2, "--slate-size", 2, "--test-slates", 2, "--val-slates", 0)
+    no_negatives = {"negatives": 0, "negatives_by": "uniform", "negatives_seed": 0}
     result = cli(
         "data", "prepare", tmp_path / "log.txt", "--out", tmp_path / "o", *columns, *behaviours, *sizes, "--json"
     )
     summary = json.loads(result.out)
-    assert summary["settings"] == {"core": 2, "slate_size": 2, "test_slates": 2, "val_slates": 0}
+    assert summary["settings"] == {"core": 2, "slate_size": 2, "test_slates": 2, "val_slates": 0} | no_negatives
     assert summary["behaviours"] == {"click": {"weight": 1.0, "rate": 0.5}, "hate": {"weight": -2.5, "rate": 0.375}}
     assert summary["reward_range"] == [-2.5, 1.0]
     assert summary["removed_by_filter"] == {"records": 0, "users": 0, "items": 0}
@@ -376,7 +377,11 @@ def test_a_data_set_is_replaced_only_by_force(cli: Cli, fails: Fails, log: Calla
         (49, "click occurs in only 49 rows, too few to learn from; leave it out, or lower --core"),
         (50, None),
         (99, None),
-        (100, "click is true in every row, so nothing says what users do not respond to; "),
+        (
+            100,
+            "click is true in every row, so nothing says what users do not respond to; add rows of items that were "
+            "shown without click, or prepare it with --negatives, which samples such items",
+        ),
     ],
 )
 def test_behaviours_that_say_little_are_named(cli: Cli, tmp_path: Path, num_clicks: int, warning: str | None) -> None:

@@ -122,3 +122,23 @@ def test_the_default_policy_learns_from_a_log_alone_what_its_users_choose(
     request = ["recommend", run, "--user", "u0", "--exclude-seen", "--greedy", "--json"]
     slate = json.loads(cli(*request).out)["slates"][0]["items"]
     assert all(int(item.removeprefix("film")) < 30 for item in slate)
+
+
+def test_a_log_of_plays_alone_with_sampled_items(cli: Cli, tastes: Path, tmp_path: Path) -> None:
+    """Nobody says what they do not like; each half watches its own films, and popularity cannot tell them apart."""
+    lines = [line.rsplit(",", 1)[0] + ",1" for line in tastes.read_text().splitlines()[1:]]
+    log, data, run = tmp_path / "plays.csv", tmp_path / "data", tmp_path / "run"
+    log.write_text("\n".join(["who,what,when,play", *lines]) + "\n")
+    columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "play"]
+    prepare = ["data", "prepare", log, *columns, "--slate-size", 4, "--core", 5]
+    assert "Warning: play is true in every row" in cli(*prepare, "--out", tmp_path / "plain").out
+    assert "Warning" not in cli(*prepare, "--negatives", 2, "--out", data).out
+    steps = ["--set", "learning_batch=64", "--set", "num_steps=40"]
+    trained = cli("train", "offline", "--data", data, "--out", run, *steps)
+    assert trained.code == 0, trained.err
+    held_out = json.loads(cli("evaluate", run, "--json").out)["runs"]["run"]["held_out"]
+    recall, popularity = held_out["rows"]["greedy"]["recall"], held_out["references"]["popularity"]["recall"]
+    assert recall > 3 * popularity
+    request = ["recommend", run, "--user", "u0", "--exclude-seen", "--greedy", "--json"]
+    slate = json.loads(cli(*request).out)["slates"][0]["items"]
+    assert all(int(item.removeprefix("film")) < 30 for item in slate)

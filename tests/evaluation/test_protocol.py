@@ -1,10 +1,14 @@
 """Measuring a policy: known users, known rewards."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.prepare import PrepareConfig, prepare
+from gfn4rec.data.synthetic import PRESETS, generate
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log
 from gfn4rec.evaluation.ranking import r_mrr, r_mrr_unsorted, r_ndcg
@@ -98,3 +102,34 @@ def test_the_paper_order_is_that_of_the_models_own_probabilities(data: SlateData
     score = policy.relevance(batch.request, batch.slate_BK)
     torch.testing.assert_close(score, policy.log_probs(batch.request, batch.slate_BK).exp())
     assert 0 <= r_ndcg(score, batch.item_reward_BK) <= 1
+
+
+def test_sampled_items_of_logged_slates_are_not_ranked(tmp_path: Path) -> None:
+    """A policy that puts them first, and orders the others as they should be, is right."""
+    config = PrepareConfig(negatives=2)
+    prepare(generate(PRESETS["tiny"], seed=1)[1], config, tmp_path / "data")
+    data = SlateData.open(tmp_path / "data")
+
+    class FavoursSampled:
+        def relevance(self, request: Request, slate_BK: Tensor) -> Tensor:
+            (slates,) = (each for each in batches if torch.equal(each.request.user_B, request.user_B))
+            assert torch.equal(slates.slate_BK, slate_BK)
+            assert slates.is_sampled_BK is not None
+            return slates.item_reward_BK + 100 * slates.is_sampled_BK
+
+    order = torch.randperm(len(data.split("test")), generator=torch_generator(0, "evaluation/log"))
+    batches = [data.slates(part) for part in data.split("test")[order].split(32)]
+    row = evaluate_on_log(FavoursSampled(), data, batch_size=32)  # type: ignore[arg-type]
+    assert row["r_ndcg"] == pytest.approx(1, abs=1e-6)
+    full = [each.without_sampled(each.item_reward_BK) for each in batches if len(each.slate_BK) == 32]
+    assert full[0].shape == (32, 4)
+    # Pairs of a batch are ranked at each position by the reward itself; tied ones share the mean of their discounts.
+    means = []
+    for reward_BK in full:
+        for reward_B in reward_BK.T:
+            values, total = sorted(reward_B.tolist(), reverse=True), 0.0
+            for value in values:
+                ranks = [rank for rank, other in enumerate(values, 1) if other == value]
+                total += value * sum(1 / rank for rank in ranks) / len(ranks)
+            means.append(total / 32)
+    assert row["r_mrr"] == pytest.approx(sum(means) / len(means), rel=1e-6)

@@ -88,5 +88,10 @@ def test_a_log_without_test_slates(data: SlateData, monkeypatch: pytest.MonkeyPa
     environment = UserEnvironment(data, FixedUsers(data), config, seed=0)
     policy = build_policy("popularity", Catalogue.of(data))
     monkeypatch.setattr(policy, "score", environment.expected_rewards)
+    assert list(evaluate_scores(policy, environment, data, num_batches=1, seed=0)) == ["random", "logged", "generated"]
+    settings = data.manifest.settings.model_copy(update={"negatives": 1})  # some items of logged slates were sampled
+    with monkeypatch.context() as sampled:
+        sampled.setattr(data, "manifest", data.manifest.model_copy(update={"settings": settings}))
+        assert list(evaluate_scores(policy, environment, data, num_batches=1, seed=0)) == ["random", "generated"]
     monkeypatch.setattr(data, "split", lambda _: torch.empty(0, dtype=torch.int64))
     assert list(evaluate_scores(policy, environment, data, num_batches=1, seed=0)) == ["random", "generated"]

@@ -301,6 +301,7 @@ def test_published_values() -> None:
         ("kuairand-1k", PrepareConfig(slate_size=5)),
         ("kuairand-1k", PrepareConfig(history="responded")),
         ("kuairand-1k", PrepareConfig(session_gap=1800)),
+        ("kuairand-1k", PrepareConfig(negatives=1)),
     ],
 )
 def test_no_published_values_for_what_the_paper_does_not_have(data_set: str, prepared: PrepareConfig) -> None:

@@ -70,6 +70,30 @@ def test_the_prior_learns_from_the_log_and_the_correction_from_it_if_asked(
 
 
 @torch.no_grad()
+def test_the_prior_learns_from_the_items_that_were_chosen_and_the_reward_model_from_sampled_ones_too() -> None:
+    catalogue = make_catalogue()
+    policy = make_policy("gfn-prior", catalogue, unknown_user_share=0.0).eval()
+    assert isinstance(policy, PriorGFN)
+    places = [number % 3 for number in range(12)]
+    batch = dataclasses.replace(make_batch(catalogue, 12), is_logged=True)
+    marked = dataclasses.replace(batch, is_sampled_BK=torch.arange(3) == torch.tensor(places)[:, None])
+    losses = []
+    for member in policy.prior.members:
+        assert isinstance(member, ChoiceModel)
+        scores = member.encode(batch.request)
+        weight_BN = (scores.query_BD @ scores.vector_ND.T).exp()
+        for row, sampled in enumerate(places):
+            first, second = (int(item) for place, item in enumerate(batch.slate_BK[row]) if place != sampled)
+            total = float(weight_BN[row, 1:].sum())  # what is sampled could have been chosen as well
+            losses.append(-float((weight_BN[row, first] / total).log()))
+            losses.append(-float((weight_BN[row, second] / (total - float(weight_BN[row, first]))).log()))
+    terms, plain = (policy.loss(each, generator()).terms for each in (marked, batch))
+    assert float(terms["prior"]) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert float(terms["prior"]) != pytest.approx(float(plain["prior"]), rel=1e-3)
+    assert float(terms["response"]) == float(plain["response"])
+
+
+@torch.no_grad()
 @pytest.mark.parametrize(
     ("share", "read"),
     [(1.0, [range(12), range(12)]), (0.4, [range(5), range(5, 10)]), (0.6, [range(8), [*range(8, 12), *range(4)]])],

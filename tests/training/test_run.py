@@ -1,5 +1,6 @@
 """Run directories: whole, or one clear line."""
 
+import dataclasses
 import errno
 import json
 import signal
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import gfn4rec.nn.weights as weights_module
-from gfn4rec.errors import UserError
+from gfn4rec.errors import RunError, UserError
+from gfn4rec.training.optimisation import require_finite
 from gfn4rec.training.recording import FLUSH_SECONDS, MetricsLine, MetricsWriter
 from gfn4rec.training.run import Progress, Run
+from tests.small_catalogue import make_batch, make_catalogue
 from tests.training.conftest import small_settings
 
 NewRun = Callable[..., Run]
@@ -252,3 +256,15 @@ def test_a_damaged_manifest_is_reported_in_one_line(run: Run) -> None:
         with pytest.raises(UserError, match=r"manifest\.json is damaged: .*(kind|data|unknown)") as caught:
             Run.open(run.directory)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_kept_batch_says_which_items_were_sampled(run: Run, is_marked: bool) -> None:
+    mark_BK = torch.tensor([[True, False, False], [False, False, True]])
+    batch = dataclasses.replace(make_batch(make_catalogue(), 2), is_sampled_BK=mark_BK if is_marked else None)
+    with pytest.raises(RunError, match="stopped-batch"), run.keeping_bad_batch(7):
+        require_finite("loss", float("nan"), batch)
+    kept = load_file(run.directory / "stopped-batch.safetensors")
+    assert ("is_sampled" in kept) == is_marked
+    if is_marked:
+        assert kept["is_sampled"].tolist() == mark_BK.tolist()

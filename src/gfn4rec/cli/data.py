@@ -10,7 +10,7 @@ import typer
 from gfn4rec.cli.data_printing import print_example, print_summary
 from gfn4rec.cli.inspect_log import inspect_command
 from gfn4rec.cli.output import JsonOption, out, print_json, working
-from gfn4rec.data.describe import summarise
+from gfn4rec.data.describe import Summary, summarise
 from gfn4rec.data.manifest import FORMAT, PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.read import ReadOptions, default_test_slates, read_data
@@ -86,6 +86,19 @@ def prepare_command(
         Literal["all", "responded"],
         typer.Option(help="Rows that histories hold: all, or those with at least one response."),
     ] = "all",
+    negatives: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="For logs of positive responses only: N of the K items are sampled from those the user has not met.",
+        ),
+    ] = 0,
+    negatives_by: Annotated[
+        Literal["uniform", "popularity"],
+        typer.Option(help="Sample them with equal probabilities, or in proportion to their training records plus 1."),
+    ] = "uniform",
+    negatives_seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the sampled items.")] = 0,
     include_random: Annotated[
         bool, typer.Option("--include-random", help="KuaiRand only: add the log of randomly shown videos.")
     ] = False,
@@ -213,6 +226,9 @@ def prepare_command(
         val_slates=val_slates,
         session_gap=session_gap,
         history=history,
+        negatives=negatives,
+        negatives_by=negatives_by,
+        negatives_seed=negatives_seed,
     )
     name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
     target = target or Path("data") / name
@@ -220,7 +236,10 @@ def prepare_command(
     with working(f"reading {what}") as work:
         interactions = read_data(what, options, work.downloaded)
         manifest = prepare(interactions, config, target, name, work.stage)
-    summary = summarise(manifest)
+    _print_prepared(summarise(manifest), target, as_json)
+
+
+def _print_prepared(summary: Summary, target: Path, as_json: bool) -> None:
     if as_json:
         print_json(summary.model_dump(mode="json") | {"out": str(target)})
         return

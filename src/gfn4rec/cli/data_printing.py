@@ -51,6 +51,7 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             "val": counts.val_slates,
             "test": counts.test_slates,
             "rows in slates": counts.rows_in_slates,
+            **_sampled(summary),
             **_left_over(summary),
             "users without a slate": counts.users_without_slate,
             "users with fewer test slates than asked for": counts.users_short_of_test,
@@ -71,6 +72,13 @@ def _summary_sections(summary: Summary) -> dict[str, Mapping[str, int | str]]:
             **summary.unmatched,
         },
     }
+
+
+def _sampled(summary: Summary) -> dict[str, int]:
+    """Return the number of sampled items of all slates, if there are any."""
+    config = summary.settings
+    way = "uniformly" if config.negatives_by == "uniform" else "by popularity"
+    return {f"items sampled {way}": config.negatives * summary.statistics.slates} if config.negatives else {}
 
 
 def _left_over(summary: Summary) -> dict[str, int]:
@@ -105,7 +113,8 @@ def print_example(console: Console, example: "Example") -> None:
     console.print(f"  slate with reward {example.reward:.3f}:")
     slate = table("    item", "reward", "responses")
     for event, reward in zip(example.slate, example.item_rewards, strict=True):
-        slate.add_row(f"    {event.title or event.item}", f"{reward:g}", ", ".join(event.responses) or "-")
+        responses = "sampled" if event.is_sampled else ", ".join(event.responses) or "-"
+        slate.add_row(f"    {event.title or event.item}", f"{reward:g}", responses)
     console.print(slate)
 
 

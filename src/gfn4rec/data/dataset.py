@@ -64,8 +64,13 @@ class SlateData:
         # The rows of user u are first_row_U[u] to first_row_U[u + 1]; user 0, the unknown one, has none.
         self.first_row_U = tensor(np.concatenate([[0], first_row, [tables["log"].height]]), torch.int64)
         self._index_histories(tables["log"], responses)
-        slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slate after slate, K rows each
-        self._slate_row = tensor(slate_rows.reshape(-1, self.slate_size), torch.int64)
+        slate_rows = tables["log"]["in_slate"].to_numpy().nonzero()[0]  # slate after slate, as many rows each
+        self._slate_row = tensor(slate_rows.reshape(-1, self.manifest.settings.logged_size), torch.int64)
+        self._negatives: tuple[Tensor, Tensor] | None = None  # items and their places in the slates
+        if num_negatives := self.manifest.settings.negatives:
+            table = pl.read_parquet(directory / "negatives.parquet", glob=False)
+            item, place = (table[name].to_numpy().reshape(-1, num_negatives) for name in ("item", "place"))
+            self._negatives = tensor(item, torch.int32), tensor(place, torch.int64)
         self._slate_split = tensor(tables["slates"]["split"].to_numpy(), torch.uint8)
         self.weight_R = tensor(np.array([behaviour.weight for behaviour in self.manifest.behaviours]), torch.float32)
         self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)
@@ -195,9 +200,17 @@ class SlateData:
 
     def slates(self, slate_B: Tensor) -> SlateBatch:
         """Return logged slates with their responses, and the requests before them."""
-        row_BK = self._slate_row[slate_B]
-        request, response_BKR = self.requests(row_BK[:, 0]), self.response_at(row_BK)
-        return SlateBatch.of(request, self.item_at(row_BK), response_BKR, self.weight_R, is_logged=True)
+        row_BX = self._slate_row[slate_B]
+        request, slate_BK, response_BKR = self.requests(row_BX[:, 0]), self.item_at(row_BX), self.response_at(row_BX)
+        is_sampled_BK = None
+        if self._negatives is not None:
+            negative_BX, place_BX = (values[slate_B] for values in self._negatives)
+            logged, shape = (slate_BK, response_BKR), (len(slate_B), self.slate_size)
+            is_sampled_BK = torch.zeros(shape, dtype=torch.bool, device=self.device).scatter_(1, place_BX, True)
+            slate_BK = slate_BK.new_zeros(shape).scatter_(1, place_BX, negative_BX.long())
+            response_BKR = response_BKR.new_zeros(*shape, len(self.weight_R))
+            slate_BK[~is_sampled_BK], response_BKR[~is_sampled_BK] = (values.flatten(0, 1) for values in logged)
+        return SlateBatch.of(request, slate_BK, response_BKR, self.weight_R, True, is_sampled_BK)
 
     def first_rows(self, slate_B: Tensor) -> Tensor:
         """Return the first log rows of slates; the request of a slate is the one before its first row."""

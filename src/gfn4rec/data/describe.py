@@ -79,28 +79,37 @@ def summarise(manifest: Manifest) -> Summary:
         settings=manifest.settings,
         features={"users": _features(manifest.user_features), "items": _features(manifest.item_features)},
         raw_files={file.name: file.sha256 for file in manifest.raw_files},
-        warnings=tuple(warnings_of(manifest.behaviours, counts.rows)),
+        warnings=tuple(
+            warnings_of(
+                manifest.behaviours,
+                counts.rows,
+                has_slates=bool(counts.shown_slates),
+                has_negatives=bool(manifest.settings.negatives),
+            )
+        ),
     )
 
 
-def warnings_of(behaviours: Sequence[BehaviourEntry], num_rows: int) -> list[str]:
+def warnings_of(
+    behaviours: Sequence[BehaviourEntry], num_rows: int, has_slates: bool, has_negatives: bool = False
+) -> list[str]:
     """Return what is wrong with the behaviours of a log, and the remedies."""
     if len(behaviours) > 1 and not any(behaviour.rate for behaviour in behaviours):
         names = ", ".join(behaviour.name for behaviour in behaviours)
         return [f"no row has any response, so there is nothing to learn: {names} never occur; check what counts as one"]
-    return list(filter(None, (_warning(behaviour, num_rows) for behaviour in behaviours)))
+    return list(filter(None, (_warning(behaviour, num_rows, has_slates, has_negatives) for behaviour in behaviours)))
 
 
-def _warning(behaviour: BehaviourEntry, num_rows: int) -> str:
+def _warning(behaviour: BehaviourEntry, num_rows: int, has_slates: bool, has_negatives: bool) -> str:
     """Return what is wrong with a behaviour and the remedy, or nothing."""
     num_positives, name = round(behaviour.rate * num_rows), behaviour.name
     if num_positives == 0:
         return f"{name} never occurs; check what counts as {name}, or leave it out"
-    if num_positives == num_rows:
-        return (
-            f"{name} is true in every row, so nothing says what users do not respond to; "
-            f"add rows of items that were shown without {name}"
-        )
+    if num_positives == num_rows and not has_negatives:
+        remedy = f"add rows of items that were shown without {name}"
+        if not has_slates:  # slates that were shown take no sampled items
+            remedy += ", or prepare it with --negatives, which samples such items"
+        return f"{name} is true in every row, so nothing says what users do not respond to; {remedy}"
     if num_positives < FEWEST_POSITIVES:
         return f"{name} occurs in only {num_positives} rows, too few to learn from; leave it out, or lower --core"
     return ""

@@ -1,6 +1,6 @@
 """A few requests with their slates, to show to people."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import polars as pl
@@ -22,6 +22,8 @@ class Event:
     item: int | str
     title: str | None
     responses: list[str]
+    is_sampled: bool = False
+    """Whether it is an item of a slate that was sampled, so that the user was not shown it."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,17 @@ def _example(data: SlateData, slate: torch.Tensor) -> Example:
     user = int(batch.request.user_B[0])
     history = batch.request.history_BH[0]
     is_event = history > 0
+    slate_events = _events(data, batch.slate_BK[0], batch.response_BKR[0])
+    if batch.is_sampled_BK is not None:
+        is_sampled = batch.is_sampled_BK[0].tolist()
+        slate_events = [replace(event, is_sampled=mark) for event, mark in zip(slate_events, is_sampled, strict=True)]
     return Example(
         user=data.users["id"][user - 1],
         profile={
             feature.name: _value(data.users[feature.name], user - 1, feature) for feature in data.manifest.user_features
         },
         history=_events(data, history[is_event], batch.request.response_BHR[0][is_event]),
-        slate=_events(data, batch.slate_BK[0], batch.response_BKR[0]),
+        slate=slate_events,
         item_rewards=batch.item_reward_BK[0].tolist(),
         reward=float(batch.reward_B[0]),
     )

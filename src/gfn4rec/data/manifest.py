@@ -26,6 +26,14 @@ class PrepareConfig(GrownConfig):
     """Seconds; a longer pause between two rows of a user begins a session, and histories do not reach beyond it."""
     history: Literal["all", "responded"] = Field(default="all", json_schema_extra=ADDED_LATER)
     """Which rows histories hold: all, or those with at least one response."""
+    negatives: int = Field(default=0, ge=0, json_schema_extra=ADDED_LATER)  # of the K, sampled: nobody chose them
+    negatives_by: Literal["uniform", "popularity"] = Field(default="uniform", json_schema_extra=ADDED_LATER)
+    negatives_seed: int = Field(default=0, json_schema_extra=ADDED_LATER)
+
+    @property
+    def logged_size(self) -> int:
+        """The number of items of a slate that come from the log."""
+        return self.slate_size - self.negatives
 
 
 class BehaviourEntry(StrictConfig):

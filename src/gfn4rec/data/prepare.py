@@ -14,6 +14,7 @@ from gfn4rec.data.features import count_unmatched, encode_features
 from gfn4rec.data.interactions import FrameColumns, Interactions
 from gfn4rec.data.manifest import FORMAT, BehaviourEntry, Manifest, RawFileEntry, Statistics
 from gfn4rec.data.manifest import PrepareConfig as PrepareConfig
+from gfn4rec.data.negatives import refuse_impossible, sample_negatives
 from gfn4rec.data.sessions import history_counts, number_sessions, offsets, refuse_unknown_sessions
 from gfn4rec.data.slates import (
     SPLITS,
@@ -97,6 +98,7 @@ def prepare(
         raise UserError('say where to write the data set, as in out="data/mine"')
     interactions, out = _interactions(log, columns), Path(out)
     refuse_unknown_sessions(interactions, config)
+    refuse_impossible(config, interactions.has_slates)
     report("filtering")
     filtered = _filter(interactions.log, config.core)
     report("ordering")
@@ -132,6 +134,9 @@ def _write(
         slates = _cut(numbered, config)
         writer.write("log", numbered.log.with_columns(in_slate=_marked(slates.segments.row_SK, numbered.log.height)))
         writer.write("slates", pl.DataFrame({"split": slates.split}))
+        if config.negatives:
+            rows = slates.segments.row_SK
+            writer.write("negatives", sample_negatives(numbered.log, numbered.user_ids, rows, slates.split, config))
         users, user_features = encode_features(interactions.users, numbered.user_ids)
         writer.write("users", users.with_columns(first_row=pl.Series(numbered.offset[:-1])))
         items, item_features = encode_features(interactions.items, numbered.item_ids)
@@ -271,28 +276,30 @@ def _marked(row: Ints, num_rows: int) -> pl.Series:
 
 def _cut(numbered: _Numbered, config: PrepareConfig) -> _Slates:
     """Cut the log into slates and split them; a log without a single slate is an error."""
-    segments = _segments(numbered, config.slate_size)
+    segments = _segments(numbered, config)
     slate_user = numbered.log["user"].to_numpy()[segments.row_SK[:, 0]]
     num_of_user = np.bincount(slate_user, minlength=len(numbered.user_ids) + 1)[1:]
     return _Slates(segments, num_of_user, split_slates(num_of_user, config.test_slates, config.val_slates))
 
 
-def _segments(numbered: _Numbered, slate_size: int) -> Segments | ShownSegments:
+def _segments(numbered: _Numbered, config: PrepareConfig) -> Segments | ShownSegments:
     """Return the slates that were shown, if the log says which, else cut it into slates."""
     if "slate" in numbered.log.columns:
-        shown = shown_segments(numbered.log["slate"].to_numpy(), slate_size)
+        shown = shown_segments(numbered.log["slate"].to_numpy(), config.slate_size)
         if not len(shown.row_SK):
             raise UserError(
-                f"--slate-size {slate_size}: no slate has that many items after the filter; "
+                f"--slate-size {config.slate_size}: no slate has that many items after the filter; "
                 f"the longest has {shown.longest}"
             )
         return shown
     owner = "session" if "session" in numbered.log.columns else "user"  # a slate does not span two
-    segments = cut_segments(numbered.log["item"].to_numpy(), offsets(numbered.log[owner]), slate_size)
+    segments = cut_segments(numbered.log["item"].to_numpy(), offsets(numbered.log[owner]), config.logged_size)
     if not len(segments.row_SK):
         most = int(numbered.log.group_by(owner).agg(pl.col("item").n_unique())["item"].to_numpy().max())
+        sampled = f", {config.negatives} of them sampled" if config.negatives else ""
+        wanted = f"{config.logged_size} distinct items" if sampled else "that many distinct items"
         raise UserError(
-            f"--slate-size {slate_size}: no {owner} has that many distinct items; the most any has is {most}"
+            f"--slate-size {config.slate_size}{sampled}: no {owner} has {wanted}; the most any has is {most}"
         )
     return segments
 

@@ -86,7 +86,8 @@ def _say_little(guess: Guess, log: Interactions) -> list[str]:
     if all(rate == 1 for rate in rates.values()):
         return [
             "the log has only positive responses: every row is something that the user chose; "
-            "`gfn4rec train offline` with the default policy learns from it what users choose"
+            "`gfn4rec train offline` with the default policy learns from it what users choose, and --negatives 3 adds "
+            "sampled items for policies that also need items without a response"
         ]
     entries = [BehaviourEntry(name=name, weight=1.0, rate=rate) for name, rate in rates.items()]
-    return warnings_of(entries, log.log.height)
+    return warnings_of(entries, log.log.height, log.has_slates)

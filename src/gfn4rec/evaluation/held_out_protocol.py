@@ -220,4 +220,6 @@ def _relevant(data: SlateData, slate_B: Tensor, liked: float, is_seen_BN: Tensor
     slates = data.slates(slate_B)
     reward_BK = slates.response_BKR.double() @ data.weight_R.double()
     is_relevant_BK = (reward_BK >= liked - _TOLERANCE) & ~is_seen_BN.gather(1, slates.slate_BK)
+    if slates.is_sampled_BK is not None:
+        is_relevant_BK &= ~slates.is_sampled_BK
     return slates.slate_BK.masked_fill(~is_relevant_BK, 0)

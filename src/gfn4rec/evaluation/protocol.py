@@ -70,7 +70,8 @@ def evaluate_on_log(policy: Policy, data: SlateData, split: str = "test", batch_
     rows = []
     for batch in numbers[order.to(numbers.device)].split(batch_size):
         logged = data.slates(batch)
-        rows.append(ranking_metrics(policy.relevance(logged.request, logged.slate_BK), logged.item_reward_BK))
+        score_BK = policy.relevance(logged.request, logged.slate_BK)
+        rows.append(ranking_metrics(*(logged.without_sampled(values) for values in (score_BK, logged.item_reward_BK))))
     of_authors, full = authors_keys(), mean_metrics(rows[: len(numbers) // batch_size])
     return {key: value if key in of_authors else full[key] for key, value in mean_metrics(rows).items()}
 

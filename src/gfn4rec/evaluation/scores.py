@@ -33,10 +33,10 @@ def evaluate_scores(
     `within_request` is the rank correlation over the slates of one request, averaged over requests. `rank_correlation`
     is over all slates; it is high for any score that tells users apart, because rewards differ more between users than
     between slates. A request is scored with its own logged slate and with those of other requests. Logged slates are
-    left out where there are none.
+    left out where there are none, or where some of their items were sampled.
     """
     generator = torch_generator(seed, "scores", environment.data.device)
-    test = data.split("test")
+    test = data.split("test")[: 0 if data.manifest.settings.negatives else None]
     test = test[torch.randperm(len(test), generator=torch_generator(seed, "test slates")).to(test.device)]
     size = environment.config.num_users
     request = environment.reset(seed)

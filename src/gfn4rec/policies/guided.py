@@ -177,7 +177,7 @@ class GuidedGFN(Policy):
                 num_read = math.ceil(self.config.history_share * len(request.user_B))
                 terms["history"] = self.reward.history_loss(request, num_read)
         if batch.is_logged and "prior" not in self.frozen:
-            terms |= self._prior_terms(request, candidates, batch.slate_BK)
+            terms |= self._prior_terms(request, candidates, batch.without_sampled(batch.slate_BK))
         if not batch.is_logged:  # the items of a logged slate were chosen one by one, not shown as a list
             terms["pairs"] = self._pair_loss(guide, batch)
         if not batch.is_logged or self.config.correct_logged:

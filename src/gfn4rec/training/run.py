@@ -223,6 +223,8 @@ class Run:
             "item_reward": batch.item_reward_BK,
             "reward": batch.reward_B,
         }
+        if batch.is_sampled_BK is not None:
+            tensors["is_sampled"] = batch.is_sampled_BK
         try:
             save_tensors(self.directory / BAD_BATCH, tensors)
         except OSError as error:

@@ -12,7 +12,7 @@ from gfn4rec.config import StrictConfig
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.experiments.report.tables import Table, mark_cells
 
-PAPER_PREPARATION: Final = {"core": 20, "slate_size": 6}
+PAPER_PREPARATION: Final = {"core": 20, "slate_size": 6, "negatives": 0}
 NOTABLE: Final = 0.05  # relative differences above this are listed
 
 Rows: TypeAlias = dict[str, dict[str, float]]
