@@ -26,6 +26,23 @@ class FixedUsers:
         return self.base_NR[item_BC]
 
 
+class CautiousUsers(FixedUsers):
+    """The same, but of items with small numbers little is believed, whoever the user is."""
+
+    def __init__(self, data: SlateData) -> None:
+        super().__init__(data)
+        self.trust_N = (torch.arange(data.num_items + 1) / data.num_items) ** 2
+
+    def trust(self, state: Tensor, item_BC: Tensor) -> Tensor:
+        assert len(state) == len(item_BC)
+        return self.trust_N[item_BC]
+
+
+@pytest.fixture
+def cautious_users(data: SlateData) -> CautiousUsers:
+    return CautiousUsers(data)
+
+
 @pytest.fixture
 def users(data: SlateData) -> FixedUsers:
     return FixedUsers(data)

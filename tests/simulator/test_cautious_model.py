@@ -66,18 +66,21 @@ def logits_by_hand(model: CautiousModel, data: SlateData, row: int, item: int) -
 
 
 @torch.no_grad()
-def test_a_probability_is_that_of_the_mean_logit_times_what_is_believed(model: CautiousModel, data: SlateData) -> None:
+def test_a_probability_is_that_of_the_mean_logit_and_trust_follows_the_ratio(
+    model: CautiousModel, data: SlateData
+) -> None:
     assert isinstance(model, UserModel)
     state = model.encode(data.requests(torch.tensor([40, 90])))
     for pessimism in (0.0, 0.5, 20.0):
-        cautious = model.with_pessimism(pessimism)
-        probability_BCR = cautious.probabilities(state, torch.tensor([[3, 7], [5, 1]]))
+        cautious, item_BC = model.with_pessimism(pessimism), torch.tensor([[3, 7], [5, 1]])
+        probability_BCR, trust_BC = cautious.probabilities(state, item_BC), cautious.trust(state, item_BC)
         for place, (row, item) in {(0, 0): (40, 3), (0, 1): (40, 7), (1, 0): (90, 5)}.items():
             logit = logits_by_hand(model, data, row, item).mean(dim=0)
             scale_R, shift_R = model.calibration_2R
             ratio = math.exp(logit[-1])
-            expected_R = torch.sigmoid(scale_R * logit[:-1] + shift_R) * ratio / (ratio + pessimism)
+            expected_R = torch.sigmoid(scale_R * logit[:-1] + shift_R)
             torch.testing.assert_close(probability_BCR[place], expected_R, atol=1e-5, rtol=1e-4)
+            assert float(trust_BC[place]) == pytest.approx(ratio / (ratio + pessimism), abs=1e-5)
     assert model.pessimism == 0  # another pessimism is another model
 
 
@@ -188,7 +191,7 @@ def test_it_learns_how_much_likelier_a_choice_is_than_a_random_item(
         state = loaded.encode(data.latest(user_B))
         item_BC = torch.arange(1, 21).expand(len(user_B), -1)
         wanted = torch.from_numpy(20 * share[taste]).float()[item_N]
-        believed = loaded.probabilities(state, item_BC)[:, :, 0].mean(dim=0)
+        believed = (loaded.probabilities(state, item_BC)[:, :, 0] * loaded.trust(state, item_BC)).mean(dim=0)
         is_common = wanted > 0.2  # of rarer items there are too few rows
         torch.testing.assert_close(believed[is_common], (0.6 * wanted / (wanted + 2))[is_common], atol=0.06, rtol=0)
     is_above = (share[:, :, None] > share[:, None]) + 0.5 * np.eye(20)

@@ -19,7 +19,7 @@ from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.gym_environment import make_environment
 from gfn4rec.simulator.influence import slate_similarity
 from gfn4rec.simulator.protocol import UserModel
-from tests.simulator.conftest import FixedUsers
+from tests.simulator.conftest import CautiousUsers, FixedUsers
 
 CONFIG = EnvironmentConfig(num_users=8, rho=0.1, slate_size=3, episode_length=2)
 
@@ -48,6 +48,18 @@ def test_somebody_elses_simulator_fits(data: SlateData, users: FixedUsers) -> No
     assert isinstance(users, UserModel)
     feedback = environment(data, users).step(slates(data, torch.Generator().manual_seed(0)))
     assert feedback.response_BKR.shape == (8, 3, len(data.behaviours))
+
+
+def test_trust_multiplies_what_is_left_by_influence(data: SlateData, cautious_users: CautiousUsers) -> None:
+    env = environment(data, cautious_users, CONFIG.model_copy(update={"rho": 0.3}))
+    slate_BK = slates(data, torch.Generator().manual_seed(2))
+    raw_BKR, probability_BKR, similarity_BK = env.probabilities(env.request, slate_BK)
+    for row, place in ((0, 0), (3, 2), (7, 1)):
+        item = int(slate_BK[row, place])
+        share, trust = item / data.num_items, (item / data.num_items) ** 2
+        left = share - 0.3 * float(similarity_BK[row, place])
+        assert float(raw_BKR[row, place, 0]) == pytest.approx(trust * left, abs=1e-6)
+        assert float(probability_BKR[row, place, 0]) == pytest.approx(trust * min(1.0, max(0.0, left)), abs=1e-6)
 
 
 def test_influence_lowers_the_expected_reward_by_rho_times_similarity(data: SlateData, users: FixedUsers) -> None:

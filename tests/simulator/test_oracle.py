@@ -10,8 +10,8 @@ from gfn4rec.evaluation.frontier import measure_frontier
 from gfn4rec.evaluation.plots import plot_frontier
 from gfn4rec.evaluation.slates import ShownSlates, coverage, ild, ild_reference
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
-from gfn4rec.simulator.oracle import boltzmann_slates, greedy_slates, random_slates
-from tests.simulator.conftest import FixedUsers
+from gfn4rec.simulator.oracle import boltzmann_slates, greedy_slates, random_slates, true_item_rewards
+from tests.simulator.conftest import CautiousUsers, FixedUsers
 
 CONFIG = EnvironmentConfig(num_users=2, rho=0.3, slate_size=2)
 
@@ -39,9 +39,13 @@ def test_greedy_picks_the_best_first_item_and_then_the_best_companion(
     assert slate[1] == max(companions, key=lambda i: expected_reward(env, (slate[0], i)))
 
 
-@pytest.mark.parametrize("includes_self", [False, True])
-def test_greedy_follows_its_rule_written_out(data: SlateData, users: FixedUsers, includes_self: bool) -> None:
+@pytest.mark.parametrize(("includes_self", "is_cautious"), [(False, False), (True, False), (False, True)])
+def test_greedy_follows_its_rule_written_out(
+    data: SlateData, users: FixedUsers, cautious_users: CautiousUsers, includes_self: bool, is_cautious: bool
+) -> None:
     """Item by item, similarities to the items chosen so far divided as for the whole slate."""
+    users = cautious_users if is_cautious else users
+    trust_N = cautious_users.trust_N if is_cautious else torch.ones(data.num_items + 1)
     users.influence_includes_self = includes_self  # type: ignore[attr-defined]
     size, rho = 4, 0.6
     env = UserEnvironment(data, users, EnvironmentConfig(num_users=1, rho=rho, slate_size=size))
@@ -53,7 +57,7 @@ def test_greedy_follows_its_rule_written_out(data: SlateData, users: FixedUsers,
         for item in chosen:
             others = [other for other in chosen if includes_self or other != item]
             influence = sum(float(similarity[item, other]) for other in others) / divisor
-            total += float((users.base_NR[item] - rho * influence).clamp(0, 1) @ data.weight_R)
+            total += float((users.base_NR[item] - rho * influence).clamp(0, 1) @ data.weight_R * trust_N[item])
         return total
 
     chosen: list[int] = []
@@ -70,6 +74,14 @@ def test_greedy_avoids_what_is_too_similar(data: SlateData, users: FixedUsers) -
     for rho, wanted in ((0.0, True), (0.5, False)):
         env = UserEnvironment(data, users, CONFIG.model_copy(update={"rho": rho}))
         assert (second in greedy_slates(env, env.request)[0].tolist()) == wanted
+
+
+def test_oracles_see_what_is_believed(data: SlateData, cautious_users: CautiousUsers) -> None:
+    env = UserEnvironment(data, cautious_users, CONFIG)
+    reward_BN = true_item_rewards(env, cautious_users.encode(env.request))
+    share_N = torch.arange(data.num_items + 1) / data.num_items
+    expected_N = share_N**3 * data.weight_R.sum()
+    torch.testing.assert_close(reward_BN[1, 1:], expected_N[1:], atol=1e-6, rtol=0)
 
 
 def test_boltzmann_draws_without_replacement_from_its_softmax(data: SlateData, users: FixedUsers) -> None:

@@ -14,6 +14,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.nn import weights
 from gfn4rec.policies.cf import CF
 from gfn4rec.simulator import checkpoint
+from gfn4rec.simulator.protocol import trusted
 from gfn4rec.simulator.response_model import ResponseModelConfig
 from gfn4rec.training.opened_run import OpenedRun, Users
 from gfn4rec.training.response_loop import ResponseTrainingConfig
@@ -167,7 +168,7 @@ def test_users_are_as_pessimistic_as_the_settings_or_the_simulator_say(
 
     def believed(users: Users) -> Tensor:
         state = users.model.encode(data.requests(torch.arange(100, 600, 100)))
-        return users.model.probabilities(state, item_BC)
+        return trusted(users.model, state, item_BC)
 
     own = begin(tmp_path, data_folder, tmp_path / "cautious").users
     assert believed(own).sum() > 0

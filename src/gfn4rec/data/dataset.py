@@ -76,14 +76,18 @@ class SlateData:
         self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)
         self.item_features = _feature_tensors(self.items, self.manifest.item_features).to(device)
         self._window = torch.arange(-history_length, 0, device=device)
+        self._index_shown_slates()
+
+    def _index_shown_slates(self) -> None:
+        """Find out where the slates of rows begin, and the positions of rows in them, as far as the log says so."""
         self._slate_start_row: Tensor | None = None
         if "slate" in self._shown.columns:
             starts = offsets(self._shown["slate"])
-            self._slate_start_row = tensor(np.repeat(starts[:-1], np.diff(starts)), torch.int64)
+            self._slate_start_row = torch.tensor(np.repeat(starts[:-1], np.diff(starts)), device=self.device)
         self._position_row: Tensor | None = None
         if "position" in self._shown.columns:
             from_first = (self._shown["position"] - self._shown["position"].min()).clip(0, self.slate_size - 1)
-            self._position_row = tensor(from_first.to_numpy(), torch.int32)
+            self._position_row = torch.tensor(from_first.to_numpy(), dtype=torch.int32, device=self.device)
 
     def _index_histories(self, log: pl.DataFrame, responses: np.ndarray) -> None:
         """Find out where sessions begin and which rows histories hold; without sessions, a user's rows are one."""

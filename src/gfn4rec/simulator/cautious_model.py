@@ -130,42 +130,39 @@ class CautiousModel(nn.Module):
         )
 
     def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
-        """Return the probabilities of each behaviour for C items of each request, with pessimism, (B, C, R).
+        """Return the probabilities of each behaviour for C items of each request, if they were chosen, (B, C, R).
 
         If positions matter, they are those at the first position.
         """
-        logit_BCR = self._logits(state, item_BC).mean(dim=0)
-        return self._calibrated(logit_BCR[:, :, :-1]) * _trust(logit_BCR[:, :, -1:], self.pessimism)
+        return self._calibrated(self._logits(state, item_BC)[:, :, :, :-1].mean(dim=0))
 
     def slate_probabilities(self, state: Tensor, slate_BK: Tensor) -> Tensor:
         """Return the probabilities of each behaviour for the items of slates, each at its position, (B, K, R)."""
         if not self.config.num_positions:
             return self.probabilities(state, slate_BK)
-        logit_BKR = self._logits(state, slate_BK).mean(dim=0)
+        logit_BKR = self._logits(state, slate_BK)[:, :, :, :-1].mean(dim=0)
         position_K = torch.arange(slate_BK.shape[1], device=slate_BK.device).clamp(max=self.config.num_positions - 1)
         examination_KR = torch.stack([member.examination(position_K) for member in self.members]).mean(dim=0)
-        return self._calibrated(logit_BKR[:, :, :-1] + examination_KR) * _trust(logit_BKR[:, :, -1:], self.pessimism)
+        return self._calibrated(logit_BKR + examination_KR)
 
     def trust(self, state: Tensor, item_BC: Tensor) -> Tensor:
         """Return ratio / (ratio + pessimism), the share of a probability that is believed, (B, C)."""
-        return _trust(self._logits(state, item_BC)[:, :, :, -1].mean(dim=0), self.pessimism)
+        if self.pessimism == 0:
+            return torch.ones(item_BC.shape, device=item_BC.device)
+        log_ratio_BC = self._logits(state, item_BC, first=-1)[:, :, :, 0].mean(dim=0)
+        return torch.sigmoid(log_ratio_BC - math.log(self.pessimism))
 
     def disagreement(self, state: Tensor, item_BC: Tensor, weight_R: Tensor) -> Tensor:
         """Return the standard deviation of the members' expected item rewards, without pessimism, (B, C)."""
         reward_MBC = self._calibrated(self._logits(state, item_BC)[:, :, :, :-1]) @ weight_R
         return reward_MBC.std(dim=0, unbiased=False)
 
-    def _logits(self, state: Tensor, item_BC: Tensor) -> Tensor:
+    def _logits(self, state: Tensor, item_BC: Tensor, first: int = 0) -> Tensor:
+        """Return the logits of each member from this one on, (members, B, C, R + 1)."""
         triples = zip(self.members, state.unbind(dim=1), self.item_encoding_MND, strict=True)
         return torch.stack(
-            [member.logits(vectors[:, None], table_ND[item_BC]) for member, vectors, table_ND in triples]
+            [member.logits(vectors[:, None], table_ND[item_BC], first) for member, vectors, table_ND in triples]
         )
 
     def _calibrated(self, logits: Tensor) -> Tensor:
         return torch.sigmoid(logits * self.calibration_2R[0] + self.calibration_2R[1])
-
-
-def _trust(log_ratio: Tensor, pessimism: float) -> Tensor:
-    if pessimism == 0:
-        return torch.ones_like(log_ratio)
-    return torch.sigmoid(log_ratio - math.log(pessimism))

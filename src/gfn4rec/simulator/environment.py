@@ -12,7 +12,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.schema import Request, check_slates, rewards
 from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.influence import slate_similarity, suppress
-from gfn4rec.simulator.protocol import UserModel
+from gfn4rec.simulator.protocol import UserModel, trusted
 
 
 class EnvironmentConfig(StrictConfig):
@@ -94,13 +94,18 @@ class UserEnvironment:
 
     @torch.inference_mode()
     def probabilities(self, request: Request, slate_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return response probabilities with item influence, before and after clipping, and the similarities."""
+        """Return response probabilities with item influence, before and after clipping, and the similarities.
+
+        What a model does not trust has lower probabilities, whether there is item influence or not.
+        """
+        state = self.model.encode(request)
         # Only some models know that users look less at later positions.
         probabilities = getattr(self.model, "slate_probabilities", self.model.probabilities)
-        base_BKR = probabilities(self.model.encode(request), slate_BK)
+        base_BKR = probabilities(state, slate_BK)
         similarity_BK = slate_similarity(self.model.item_embedding_ND, slate_BK, self.influence_includes_self)
         raw_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
-        return raw_BKR, raw_BKR.clamp(0, 1), similarity_BK
+        trust_BK1 = trusted(self.model, state, slate_BK)[:, :, None]
+        return raw_BKR * trust_BK1, raw_BKR.clamp(0, 1) * trust_BK1, similarity_BK
 
     def expected_rewards(self, request: Request, slate_BK: Tensor) -> Tensor:
         """Return the expected reward of each slate, (B,)."""

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gfn4rec.schema import Request
 from gfn4rec.simulator.environment import UserEnvironment
+from gfn4rec.simulator.protocol import trusted
 
 _CHUNK_ITEMS = 4096
 NUM_GREEDY_CANDIDATES = 200
@@ -16,7 +17,8 @@ def true_item_rewards(environment: UserEnvironment, state: Tensor) -> Tensor:
     columns = []
     for items in torch.arange(num_items + 1, device=weight_R.device).split(_CHUNK_ITEMS):
         item_BC = items.expand(len(state), -1)
-        columns.append(environment.model.probabilities(state, item_BC) @ weight_R)
+        reward_BC = environment.model.probabilities(state, item_BC) @ weight_R
+        columns.append(reward_BC * trusted(environment.model, state, item_BC))
     reward_BN = torch.cat(columns, dim=1)
     reward_BN[:, 0] = -torch.inf
     return reward_BN
@@ -57,7 +59,7 @@ def greedy_slates(
     state, weight_R = model.encode(request), environment.data.weight_R
     reward_BN = true_item_rewards(environment, state)
     item_BC = reward_BN.topk(min(num_candidates, environment.data.num_items), dim=1).indices
-    probability_BCR = model.probabilities(state, item_BC)
+    probability_BCR, trust_BC = model.probabilities(state, item_BC), trusted(model, state, item_BC)
     vector_BCD = model.item_embedding_ND[item_BC]
     similarity_BCC = vector_BCD @ vector_BCD.transpose(1, 2)
     num_others = size if environment.influence_includes_self else max(1, size - 1)
@@ -66,13 +68,13 @@ def greedy_slates(
     chosen: list[Tensor] = []
     influence_BC = torch.zeros_like(probability_BCR[:, :, 0]) + self_BC  # of the items chosen so far on each candidate
     for _ in range(size):
-        own_BC = (probability_BCR - rho * influence_BC[:, :, None]).clamp(0, 1) @ weight_R
+        own_BC = (probability_BCR - rho * influence_BC[:, :, None]).clamp(0, 1) @ weight_R * trust_BC
         total_BC = own_BC
         for place_B in chosen:
             # The influence on an earlier item if the candidate joined the slate.
             joined_BC = influence_BC[row_B, place_B][:, None] + similarity_BCC[row_B, place_B] / num_others
             earlier_BCR = probability_BCR[row_B, place_B][:, None] - rho * joined_BC[:, :, None]
-            total_BC = total_BC + earlier_BCR.clamp(0, 1) @ weight_R
+            total_BC = total_BC + earlier_BCR.clamp(0, 1) @ weight_R * trust_BC[row_B, place_B][:, None]
         for place_B in chosen:
             total_BC[row_B, place_B] = -torch.inf
         best_B = total_BC.argmax(dim=1)

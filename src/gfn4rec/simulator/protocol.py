@@ -2,6 +2,7 @@
 
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from gfn4rec.schema import Request
@@ -17,7 +18,8 @@ class UserModel(Protocol):
 
     Two attributes are optional, too: `history_length`, the number of events that the model reads of a history, and
     `rho`, the strength of item influence that it was made with. So is a method `slate_probabilities`, with the
-    arguments of `probabilities`: the probabilities of the items of slates, if they depend on the positions.
+    arguments of `probabilities`: the probabilities of the items of slates, if they depend on the positions. A method
+    `trust` with these arguments returns the share of an item's probabilities that is believed, (B, C).
     """
 
     item_embedding_ND: Tensor
@@ -29,3 +31,10 @@ class UserModel(Protocol):
     def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
         """Return the probability of each behaviour for C items of each request, (B, C, R), before item influence."""
         ...
+
+
+def trusted(model: UserModel, state: Tensor, item_BC: Tensor) -> Tensor:
+    """Return the share of the items' probabilities, with item influence, that a model believes, (B, C)."""
+    trust = getattr(model, "trust", None)
+    share_BC: Tensor = torch.ones(item_BC.shape, device=item_BC.device) if trust is None else trust(state, item_BC)
+    return share_BC

@@ -12,7 +12,7 @@ from gfn4rec.config import StrictConfig
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.experiments.report.tables import Table, mark_cells
 
-PAPER_PREPARATION: Final = {"core": 20, "slate_size": 6, "negatives": 0}
+PAPER_PREPARATION: Final = {"core": 20, "slate_size": 6}
 NOTABLE: Final = 0.05  # relative differences above this are listed
 
 Rows: TypeAlias = dict[str, dict[str, float]]
@@ -52,7 +52,7 @@ def published() -> tuple[Published, ...]:
 
 def published_for(data_set: str, prepared: PrepareConfig) -> Published | None:
     """Return what to compare a data set with, if anything; values only if it is prepared as in the paper."""
-    # Sessions and other histories are in this only if they were asked for.
+    # Sessions, other histories and sampled items are in this only if they were asked for.
     is_prepared_alike = prepared.model_dump(exclude={"test_slates", "val_slates"}) == PAPER_PREPARATION
     for entry in published():
         if is_prepared_alike and data_set in entry.data_sets:
