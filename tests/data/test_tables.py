@@ -44,6 +44,30 @@ def test_ids_stay_text_if_one_of_them_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "read"),
     [
+        (["12.0", "12", " 7 "], [12, 12, 7]),  # an export of integers with gaps, beside one without
+        (["1.5", "2.0"], ["1.5", "2.0"]),
+        (["007.0", "7.0"], ["007.0", "7.0"]),
+        (["a@x ", "a@x"], ["a@x", "a@x"]),
+        (["5", "NULL", "nan", "6"], [5, None, None, 6]),
+    ],
+)
+def test_one_id_has_many_spellings(tmp_path: Path, written: list[str], read: list[object]) -> None:
+    path = text_file(tmp_path, "u,x\n" + "".join(f"{text},1\n" for text in written))
+    assert read_table(TableFile(path), {"u": "id"})["u"].to_list() == read
+
+
+@pytest.mark.parametrize(
+    ("read", "ids"),
+    [([12.0, 7.0], [12, 7]), ([12.0, None, float("nan")], [12, None, None]), ([2.0**60, 7.0], [2.0**60, 7.0])],
+)
+def test_ids_that_are_floats(tmp_path: Path, read: list[float], ids: list[object]) -> None:
+    pl.DataFrame({"u": read}).write_parquet(tmp_path / "log.parquet")
+    assert read_table(TableFile(tmp_path / "log.parquet"), {"u": "id"})["u"].to_list() == ids
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
         (["5", "-3"], [5, -3]),
         (["5", "3.5"], [5.0, 3.5]),
         (["881250949", "8.8e8"], [881250949.0, 880000000.0]),
@@ -51,6 +75,7 @@ def test_ids_stay_text_if_one_of_them_is(tmp_path: Path) -> None:
         (["1970-01-01T00:00:01.5", "1970-01-01T00:00:00.25"], [1_500_000, 250_000]),
         (["1970-01-01T00:00:01Z", "1970-01-01T00:00:00Z"], [1_000_000, 0]),
         (["1970-01-02", "1970-01-01"], [86_400_000_000, 0]),
+        ([" 5", "6 "], [5, 6]),
     ],
 )
 def test_times_are_numbers_or_dates(tmp_path: Path, written: list[str], read: list[float]) -> None:
@@ -102,6 +127,9 @@ def test_separators_headers_and_encodings(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("u,r\n1,2\n1,two\n", "line 3: column 'r' is not a number: 'two'"),
+        ("u,r\n1,2\n1,2,5\n", "line 3: 3 fields where 2 are expected"),
+        ('u,r\n1,2\n1,"2,5"\n', "line 3: column 'r' is not a number: '2,5'; write a point for the decimal comma"),
+        ("u,r\n1,2\nu,r\n3,4\n", "line 3: column 'r' holds its own name; delete this line, which repeats the header"),
         ("u,q\n1,2\n", "no column 'r'; choose from u, q"),
         ("u,rr\n1,2\n", "no column 'r'; did you mean 'rr'?"),
         ("", "empty; a header line"),
