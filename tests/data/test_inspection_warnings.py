@@ -153,7 +153,16 @@ def test_lines_of_another_length(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "1,2\n1,2,3,0\n")
     found = inspect_log(path)
     assert found.num_rows == NUM_ROWS + 1
-    assert found.problems == (f"{path} line 602: 2 fields where 4 are expected; the line is broken",)
+    assert found.problems == (f"{path} line 602: 2 fields where 4 are expected; the line is broken or the file is truncated",)
+
+
+def test_a_header_in_the_middle(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", make_log(CLICKS))
+    header = path.read_text().partition("\n")[0]
+    path.write_text(f"{path.read_text()}{header}\n1,2,1700000000,1\n")
+    found = inspect_log(path)
+    assert (found.num_rows, responses(found)) == (NUM_ROWS + 1, {"click": "click"})
+    assert found.problems == (f"{path} line 602: repeats the header line; delete it",)
 
 
 def test_sizes_that_a_log_bears(tmp_path: Path) -> None:
@@ -205,11 +214,14 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
         inspect_log(tmp_path / "log.csv", FileLayout(encoding="utf-8"))
 
 
-def test_a_header_alone(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text("user,item,time,click\n")
-    found = inspect_log(tmp_path / "log.csv")
-    assert (found.num_rows, [column.type for column in found.columns]) == (0, ["empty"] * 4)
-    assert len(found.missing) == 3
+def test_no_row_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,time,click\n")
+    with pytest.raises(UserError, match="has a header line and no rows"):
+        inspect_log(path)
+    path.write_text("user,item,time,click\n1,2,3,0,\n1,3,4,1,\n")
+    with pytest.raises(UserError, match=r"line 2: 5 fields where 4 are expected; the header lacks the separator at"):
+        inspect_log(path)
 
 
 def test_nested_values_and_types_of_frames(tmp_path: Path) -> None:

@@ -191,6 +191,27 @@ def test_quotation_marks_are_taken_as_people_mean_them(tmp_path: Path) -> None:
     assert "line 3: column 'r' is not a number: 'two'" in error_of(TableFile(path), {"u": "id", "r": "number"})
 
 
+def test_a_stray_quotation_mark_swallows_no_lines(tmp_path: Path) -> None:
+    """Both marks open a field; together they would enclose lines 3 and 4, with the right number of fields."""
+    for content in ('u,x,r\n1,a,2\n1,"b,3\n1,c,4\n1,"b,5\n', 'u,x,r\n1,a,2\n1,"b,3\n1,c,4\n'):
+        line = error_of(TableFile(text_file(tmp_path, content)), {"u": "id", "r": "number"})
+        assert "line 3: a field begins with a quotation mark, and none ends it; remove the mark, or, if" in line
+        table = read_table(TableFile(tmp_path / "log.csv", is_quoted=False), {"u": "id", "x": "text", "r": "number"})
+        assert table["x"].to_list()[:3] == ["a", '"b', "c"]
+
+
+def test_lines_are_counted_though_fields_hold_line_feeds(tmp_path: Path) -> None:
+    content = 'u,x,r\n1,"good\nfilm",2\n\n1,"a ""b""\nc",x\n'
+    line = error_of(TableFile(text_file(tmp_path, content)), {"u": "id", "r": "number"})
+    assert "line 5: column 'r' is not a number: 'x'" in line
+
+
+@pytest.mark.parametrize("line", ["1,2,3,4,Love, Actually", "1,2,50,3,4,x", "1,2,3"])
+def test_columns_that_nobody_asks_for_shift_no_others(tmp_path: Path, line: str) -> None:
+    path = text_file(tmp_path, f"u,z,r,y,x\n1,2,3,4,a\n{line}\n1,2,3,4,a\n")
+    assert f"line 3: {line.count(',') + 1} fields where 5 are expected" in error_of(TableFile(path), {"u": "id"})
+
+
 def test_a_path_is_a_path_and_not_a_pattern(tmp_path: Path) -> None:
     frames = {"x1": pl.DataFrame({"u": [1]}), "x[1]": pl.DataFrame({"u": [2]}), "x?": pl.DataFrame({"u": [3]})}
     for name, frame in frames.items():

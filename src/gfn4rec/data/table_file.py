@@ -215,7 +215,31 @@ class TableFile:
 
     def records(self) -> Iterator[list[str]]:
         """Yield the fields of each line, with the header."""
+        return (fields for _, fields in self.numbered_records())
+
+    def numbered_records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the fields of each record, with the line in which it begins; quoted fields may hold line feeds."""
         return self._split(self.lines())
+
+    def refuse_wrong_length(self, line: int, fields: Sequence[str], num_columns: int) -> None:
+        """Raise an error if a line has too few or too many fields."""
+        if len(fields) == num_columns:
+            return
+        remedy = "the line is broken or the file is truncated"
+        if len(fields) > num_columns:
+            remedy = f"put fields in quotation marks if they hold {self.separator!r}"
+            if not any(fields[num_columns:]):
+                remedy = "the header lacks the separator at the end of the line; add it there"
+        raise UserError(f"{self.path} line {line}: {len(fields)} fields where {num_columns} are expected; {remedy}")
+
+    def has_even_lines(self) -> bool:
+        """Return whether all lines together have as many separators as they should; quotation marks are ignored."""
+        separator, num_columns = self.separator.encode(), len(self.column_names())
+        num_lines = num_separators = 0
+        for piece in self.pieces():
+            num_lines += piece.count(b"\n") + (not piece.endswith(b"\n"))
+            num_separators += piece.count(separator)
+        return num_separators == num_lines * (num_columns - 1)
 
     def has_quotes(self) -> bool:
         """Return whether the file has quotation marks that matter."""
@@ -235,7 +259,7 @@ class TableFile:
         if not tail or tail.endswith((b"\n", b"\r")):
             return
         last = tail[tail.rfind(b"\n") + 1 :].decode(errors="replace")
-        num_fields = len(next(self._split([last])))
+        num_fields = len(next(self._split([last]))[1])
         if self.is_published or num_fields < len(self.column_names()):
             raise UserError(
                 f"{self.path}: its last line {last[:60]!r} is incomplete; the file is truncated, download it again"
@@ -256,14 +280,33 @@ class TableFile:
         with self.path.open("rb") as raw:
             return hashlib.file_digest(raw, "sha256").hexdigest()
 
-    def _split(self, lines: Iterable[str]) -> Iterator[list[str]]:
+    def _split(self, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         if len(self.separator) > 1 or not self.is_quoted:
-            yield from (line.rstrip("\r\n").split(self.separator) for line in lines)
+            yield from enumerate((line.rstrip("\r\n").split(self.separator) for line in lines), start=1)
             return
+        taken: list[str] = []  # the lines of a record
+        start = 1
+        reader = csv.reader(_noting(lines, taken), delimiter=self.separator)
         try:
-            yield from csv.reader(lines, delimiter=self.separator)
+            for fields in reader:
+                if len(taken) > 1:  # a stray mark would silently swallow the lines up to the next one
+                    next(csv.reader(taken, delimiter=self.separator, strict=True))
+                yield start, fields
+                start += len(taken)
+                taken.clear()
         except csv.Error as error:
-            raise UserError(f"{self.path}: cannot be read as lines of fields ({error})") from error
+            if len(taken) == 1:
+                raise UserError(f"{self.path} line {start}: cannot be read as fields ({error})") from error
+            raise UserError(
+                f"{self.path} line {start}: a field begins with a quotation mark, and none ends it; remove the mark, or, "
+                "if the file uses such marks as plain text, set is_quoted = false in a TOML description"
+            ) from None
+
+
+def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 def _renamed_from(column: str) -> str | None:
