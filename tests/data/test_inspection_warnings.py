@@ -150,7 +150,7 @@ def test_columns_that_share_a_name(tmp_path: Path) -> None:
 
 def test_lines_of_another_length(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", make_log(CLICKS))
-    path.write_text(path.read_text() + "1,2\n1,2,3,0\n")
+    path.write_text(path.read_text() + "1,2\n1,2,1700000000,0\n")
     found = inspect_log(path)
     assert found.num_rows == NUM_ROWS + 1
     assert found.problems == (f"{path} line 602: 2 fields where 4 are expected; the line is broken or the file is truncated",)

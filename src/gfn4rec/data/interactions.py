@@ -16,6 +16,8 @@ FeatureKind = Literal["categorical", "multi", "numeric"]
 DEFAULT_RHO = 0.2
 NUM_SHOWN_OFFENDERS = 3
 _SECONDS = (10**9, 5 * 10**9)  # since 1970: from 2001 to 2128
+_OLDEST = 10**8  # 1973
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 REQUIRED_COLUMNS = ("user", "item", "time")
 SHOWN_COLUMNS = ("slate", "position", "propensity", "session")  # of logs that say what was shown together, and how
 RESERVED_NAMES = (*REQUIRED_COLUMNS, *SHOWN_COLUMNS, "in_slate")  # columns of a prepared log
@@ -246,10 +248,7 @@ class Interactions:
         )
         if not time.dtype.is_numeric():
             raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
-        wide = _as_number(time)
-        if self.timed and wide.is_between(*_SECONDS).any():
-            is_milliseconds = wide.is_between(1_000 * _SECONDS[0], 1_000 * _SECONDS[1])
-            self._refuse(is_milliseconds, "time", "mixes seconds and milliseconds", "write all times in one unit")
+        self._check_units(_as_number(time))
         for name in behaviours:
             values = self.log[name]
             self._refuse(values.is_null(), name, "has no value", "fill it in or drop the row")
@@ -259,6 +258,20 @@ class Interactions:
                 is_wrong = (values != 0) & (values != 1)
                 remedy = f'for ratings give a threshold, as in "{name}={self._raw(name)}>=4"'
                 self._refuse(is_wrong, name, "is not 0 or 1", remedy)
+
+    def _check_units(self, time: pl.Series) -> None:
+        """Refuse times in two units, and 0 and the like in place of a time that is not known."""
+        within = {unit: time.is_between(*(factor * end for end in _SECONDS)) for unit, factor in _UNITS.items()}
+        usual = max(within, key=lambda unit: within[unit].sum())
+        if not self.timed or 2 * within[usual].sum() < len(time):
+            return
+        for unit in within:
+            if unit != usual:
+                mixed = f"mixes {' and '.join(name for name in _UNITS if name in (usual, unit))}"
+                self._refuse(within[unit], "time", mixed, "write all times in one unit")
+        is_wrong = ~time.is_between(*(_UNITS[usual] * end for end in (_OLDEST, _SECONDS[1])))
+        if 10 * is_wrong.sum() <= len(time):
+            self._refuse(is_wrong, "time", "is far from all others", "write the right time, or drop the row")
 
     def _check_shown(self) -> None:
         log = self.log
