@@ -111,6 +111,33 @@ def test_ambiguous_dates_are_explained(tmp_path: Path) -> None:
     assert line in found_in(tmp_path, more)
 
 
+def test_dates_without_the_year_in_front_are_not_passed_over(tmp_path: Path) -> None:
+    log = make_log({"Stand": lambda row: f"{1 + row % 28:02d}.01.2024 10:00", "click": lambda row: row % 2})
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert roles(found)["Stand"] == "time"
+    assert found.problems[0].startswith(f"{tmp_path / 'log.csv'} line 2: column 'Stand' is not a time; write a number")
+    assert "--order file" not in found.command
+
+
+def test_words_for_a_missing_value(tmp_path: Path) -> None:
+    log = make_log({**CLICKS, "click": lambda row: "NULL" if row == 9 else row % 2})
+    log["user"][4] = "NULL"
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert (roles(found)["user"], roles(found)["click"]) == ("user", "response")
+    assert "line 11: column 'click' is neither 0 nor 1: 'NULL'" in found.problems[0]
+    log["click"][9] = 0
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert found.problems == (f"column 'user' has no value: {tmp_path / 'log.csv'} line 6; fill it in or drop the row",)
+
+
+def test_objects_in_json_lines(tmp_path: Path) -> None:
+    log = make_log({"timestamp": seconds, "props": lambda row: {"click": row % 2}})
+    pl.DataFrame(log).write_ndjson(tmp_path / "log.jsonl")
+    found = inspect_log(tmp_path / "log.jsonl")
+    assert "props" not in roles(found)
+    assert "'props' holds objects; give each of their values that you need a column of its own" in found.warnings
+
+
 def test_without_times_the_file_orders_rows(tmp_path: Path) -> None:
     found = inspect_log(write(tmp_path / "log.csv", make_log({"click": lambda row: row % 2})))
     assert found.command.endswith("--order file --behaviour click")

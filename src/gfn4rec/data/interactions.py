@@ -251,7 +251,8 @@ class Interactions:
         self._check_units(_as_number(time))
         for name in behaviours:
             values = self.log[name]
-            self._refuse(values.is_null(), name, "has no value", "fill it in or drop the row")
+            remedy = "fill it in, with 0 for no response, or drop the row"
+            self._refuse(values.is_null(), name, "has no value", remedy)
             if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
                 raise UserError(f"column {self._raw(name)!r} holds {values.dtype}; responses are 0 or 1")
             if values.dtype != pl.Boolean:

@@ -7,7 +7,7 @@ import polars as pl
 from gfn4rec.errors import UserError
 
 _FLAGS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
-_NO_VALUE = ("", "NULL", "null", "NaN", "nan", "None", "<NA>", "\\N")  # what exports write where nothing is known
+NO_VALUE = ("", "NULL", "null", "NaN", "nan", "None", "<NA>", "\\N")  # what exports write where nothing is known
 _MOST_EXACT = 2**53  # larger floats have lost digits
 _DECIMAL_COMMA = r"^-?\d+,\d+$"
 _ISO_DATE = r"^\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}"
@@ -38,7 +38,7 @@ def parse_ids(column: pl.Series) -> pl.Series:
     if column.dtype != pl.String:
         return column
     column = column.str.strip_chars()
-    column = column.set(column.is_in(_NO_VALUE), None)
+    column = column.set(column.is_in(NO_VALUE), None)
     digits = column.str.strip_suffix(".0")
     numbers = digits.cast(pl.Int64, strict=False)
     is_plain = (numbers.cast(pl.String) == digits).all() and numbers.null_count() == column.null_count()
