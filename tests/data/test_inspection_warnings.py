@@ -230,6 +230,9 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(UserError, match="empty.csv: is empty"):
         inspect_log(tmp_path / "empty.csv")
+    (tmp_path / "commented.csv").write_text("# exported in May\nuser,item\n1,2\n")
+    with pytest.raises(UserError, match=r"commented.csv: its first line is a comment; delete the lines before"):
+        inspect_log(tmp_path / "commented.csv")
     (tmp_path / "broken.parquet").write_text("PAR1")
     with pytest.raises(UserError, match="broken.parquet: not a readable Parquet file"):
         inspect_log(tmp_path / "broken.parquet")

@@ -133,6 +133,7 @@ def test_separators_headers_and_encodings(tmp_path: Path) -> None:
         ("u,q\n1,2\n", "no column 'r'; choose from u, q"),
         ("u,rr\n1,2\n", "no column 'r'; did you mean 'rr'?"),
         ("", "empty; a header line"),
+        ("# of May\nu,r\n1,2\n", "its first line is a comment; delete the lines before the header"),
         ("u,r,z\n1,2,3\n1,2\n1,2,3\n", "line 3: 2 fields where 3 are expected"),
         ("u,r\n1,2\n1,2,3\n", "line 3: 3 fields where 2 are expected"),
         ("u,z,r\n1,2,3\n1,2", "its last line '1,2' is incomplete; the file is truncated"),
@@ -166,6 +167,17 @@ def test_other_formats_cut_off(tmp_path: Path) -> None:
     )
     path = text_file(tmp_path, gzip.compress(b"u,r\n" + b"1,2\n" * 10_000)[:-20], "log.csv.gz")
     assert str(path) in error_of(TableFile(path), {"u": "id", "r": "number"})
+
+
+def test_a_list_of_objects_is_not_json_lines(tmp_path: Path) -> None:
+    for content in ('[{"u": 1}, {"u": 2}]', '[\n{"u": 1},\n{"u": 2}\n]\n'):
+        line = error_of(TableFile(text_file(tmp_path, content, "log.json")), {"u": "id"})
+        assert "line 1: not a JSON object; the file is one list; write one object per line, as `jq -c '.[]'`" in line
+
+
+def test_names_of_columns_may_have_spaces_around_them(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "u, r\n1, 2\n")
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -285,7 +285,8 @@ class Interactions:
             return
         self._refuse(log["slate"].is_null(), "slate", "has no value", "fill it in or drop the row")
         is_shared = log.select(pl.col("user") != pl.col("user").first().over("slate")).to_series()
-        self._refuse(is_shared, "slate", "has a slate of another user", "give the slates of each user their own ids")
+        remedy = "give the slates of each user their own ids, as in USER-SLATE"
+        self._refuse(is_shared, "slate", "has a slate of another user", remedy)
         if "session" in log.columns:
             is_other = log.select(pl.col("session") != pl.col("session").first().over("slate")).to_series()
             self._refuse(is_other, "session", "changes within a slate", "give all items of a slate the same session")

@@ -118,7 +118,7 @@ def _with_separator(path: Path, layout: FileLayout) -> FileLayout:
     if file.format != "text" or layout.separator is not None:
         return layout
     first = next(file.lines(), "")
-    if file.separator in first:
+    if file.separator in first or first.startswith("# "):  # a comment is reported later
         return layout
     found = next((text for text in _RARE_SEPARATORS if first.count(text) > 1), None)
     return layout if found is None else layout.model_copy(update={"separator": found})

@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import logging
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -134,7 +135,9 @@ class TableFile:
             raise UserError(f"{self.path}: is empty; a header line with the column names is expected")
         if not any(header):
             raise UserError(f"{self.path}: its first line is empty; a header line with the column names is expected")
-        return header
+        if header[0].startswith("# "):
+            raise UserError(f"{self.path}: its first line is a comment; delete the lines before the header")
+        return header if self.is_published else [name.strip() for name in header]
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -176,6 +179,7 @@ class TableFile:
             raise UserError(
                 f"{self.path}: Excel files need the package fastexcel (pip install 'gfn4rec[excel]'); or save it as CSV"
             ) from None
+        logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it reports columns without values
         with self.open() as raw:
             content = raw.read()
         try:
@@ -186,7 +190,7 @@ class TableFile:
                 self._refuse_repeated(book.load_sheet(name, header_row=None, n_rows=1).to_polars().row(0))
         except fastexcel.FastExcelError as error:
             raise UserError(f"{self.path}: not a readable Excel file ({str(error).splitlines()[0]})") from error
-        table = table.with_columns(cs.float().map_batches(_whole_numbers))
+        table = without_blank_end(table.with_columns(cs.float().map_batches(_whole_numbers)))
         return table if self.columns is None else table.rename(dict(zip(table.columns, self.columns, strict=True)))
 
     def _sheet_of(self, names: list[str]) -> str:
@@ -301,6 +305,12 @@ class TableFile:
                 f"{self.path} line {start}: a field begins with a quotation mark, and none ends it; remove the mark, or, "
                 "if the file uses such marks as plain text, set is_quoted = false in a TOML description"
             ) from None
+
+
+def without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table without the rows at its end in which all values are missing."""
+    is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    return table.head(table.height - int(is_blank.reverse().cum_min().sum()))
 
 
 def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:

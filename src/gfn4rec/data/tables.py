@@ -14,7 +14,7 @@ from typing import Literal
 import polars as pl
 
 from gfn4rec.config import nearest
-from gfn4rec.data.table_file import TableFile
+from gfn4rec.data.table_file import TableFile, without_blank_end
 from gfn4rec.data.values import Place, parse_flags, parse_ids, parse_numbers, parse_times
 from gfn4rec.errors import UserError
 
@@ -59,8 +59,7 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
         _refuse_broken_lines(file)  # polars skips fields that are too many
     if file.format == "text" and any(table[name].has_nulls() for name in kinds):
         _refuse_broken_lines(file)
-        is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
-        table = table.head(table.height - int(is_blank.reverse().cum_min().sum()))  # blank lines at the end
+        table = without_blank_end(table)
     return typed_table(file, table, kinds)
 
 
@@ -220,9 +219,10 @@ def _json_objects(file: TableFile) -> Iterator[tuple[int, dict[str, object]]]:
         except json.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
-            raise UserError(
-                f"{file.path} line {number}: not a JSON object; the line is broken or the file is truncated"
-            )
+            remedy = "the line is broken or the file is truncated"
+            if number == 1 and line.lstrip().startswith(("[{", "[\n", "[\r")):
+                remedy = "the file is one list; write one object per line, as `jq -c '.[]'` does"
+            raise UserError(f"{file.path} line {number}: not a JSON object; {remedy}")
         yield number, value
 
 
