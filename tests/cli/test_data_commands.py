@@ -91,12 +91,11 @@ def test_every_option_arrives(cli: Cli, tmp_path: Path) -> None:
     columns = ("--user-column", "uid", "--item-column", "vid", "--time-column", "ts", "--separator", ";")
     behaviours = ("--behaviour", "click=c", "--behaviour", "hate=h>=2", "--weight", "hate=-2.5")
     sizes = ("--core", 2, "--slate-size", 2, "--test-slates", 2, "--val-slates", 0)
-    no_negatives = {"negatives": 0, "negatives_by": "uniform", "negatives_seed": 0}
     result = cli(
         "data", "prepare", tmp_path / "log.txt", "--out", tmp_path / "o", *columns, *behaviours, *sizes, "--json"
     )
     summary = json.loads(result.out)
-    assert summary["settings"] == {"core": 2, "slate_size": 2, "test_slates": 2, "val_slates": 0} | no_negatives
+    assert summary["settings"] == {"core": 2, "slate_size": 2, "test_slates": 2, "val_slates": 0}
     assert summary["behaviours"] == {"click": {"weight": 1.0, "rate": 0.5}, "hate": {"weight": -2.5, "rate": 0.375}}
     assert summary["reward_range"] == [-2.5, 1.0]
     assert summary["removed_by_filter"] == {"records": 0, "users": 0, "items": 0}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,16 @@ def test_nanoseconds_that_matter_are_kept() -> None:
     frame = pl.DataFrame({"user": [1, 1], "item": [1, 2], "time": [1, 2], "click": [0, 1]})
     frame = frame.with_columns(pl.col("time").cast(pl.Datetime("ns")))
     assert Interactions.from_frame(frame, behaviours={"click": "click"}).log["time"].to_list() == [1, 2]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_decimals_of_databases_are_seconds(make: Make) -> None:
+    times = [Decimal("1700000000.25"), Decimal("1700000000.50")]
+    frame = make({"user": [1, 1], "item": [1, 2], "time": times, "click": [0, 1]})
+    assert Interactions.from_frame(frame, behaviours={"click": "click"}).log["time"].to_list() == [
+        1_700_000_000.25,
+        1_700_000_000.5,
+    ]
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])

@@ -137,6 +137,15 @@ def test_dates_in_a_sheet_are_times(tmp_path: Path) -> None:
     assert read(tmp_path / "log.xlsx").log["time"].diff().to_list() == [None, -3_600_000_000]
 
 
+def test_fractions_in_a_sheet_stay_fractions(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user": [1, 1], "item": [1, 2], "time": [1, 2], "rating": [4.0, 4.5]})
+    frame.write_excel(tmp_path / "log.xlsx")
+    assert read(tmp_path / "log.xlsx", behaviour=("like=rating>=4.5",)).log.rows() == [
+        (1, 1, 1, False),
+        (1, 2, 2, True),
+    ]
+
+
 def test_a_file_without_header_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("7,1,100,0\n7,2,200,1\n")
     with pytest.raises(UserError, match="if the first line is no header, pass --no-header and name columns by number"):

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.interactions import Interactions
@@ -36,6 +37,7 @@ CONFIG = PrepareConfig(core=1, slate_size=2, test_slates=1, val_slates=0)
 
 
 def prepared(folder: Path, text: str = SHOWN, **options: Any) -> SlateData:
+    folder.mkdir(exist_ok=True)
     (folder / "log.csv").write_text(text)
     prepare(read_data(str(folder / "log.csv"), ReadOptions(**(OPTIONS | options))), CONFIG, folder / "out")
     return SlateData.open(folder / "out", history_length=4)
@@ -60,6 +62,17 @@ def test_slates_are_those_that_were_shown(tmp_path: Path) -> None:
     counts = data.manifest.statistics
     assert (counts.shown_slates, counts.short_slates, counts.rows_beyond) == (5, 1, 1)
     assert (counts.rows_in_slates, counts.rows, counts.rows_skipped, counts.rows_leading) == (8, 10, 0, 0)
+
+
+def test_positions_count_from_the_first_of_the_log_and_end_with_the_slate(tmp_path: Path) -> None:
+    data = prepared(tmp_path, position_column="pos")
+    rows = torch.arange(data.num_rows)
+    pairs = list(zip(raw_items(data, data.item_at(rows)[:, None]), data.position_at(rows).tolist(), strict=True))
+    # Slates a, b, c of user 1, then d and e of user 2; the third place of d counts as the second.
+    places = [(1, 0), (2, 1), (5, 0), (4, 1), (1, 0), (6, 0), (8, 1), (7, 1), (1, 0), (7, 1)]
+    assert pairs == [([item], place) for item, place in places]
+    assert data.has_positions
+    assert not prepared(tmp_path / "other").has_positions
 
 
 def test_without_positions_times_order_a_slate(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gfn4rec.data.prepare import prepare
 from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.cautious_model import CautiousConfig, CautiousModel
 from gfn4rec.simulator.checkpoint import build_model, load_simulator, read_simulator_manifest
+from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.simulator.response_model import ResponseModelConfig
 from gfn4rec.simulator.support import support_bins
@@ -111,7 +112,7 @@ def test_the_loss_of_an_epoch_by_hand(data: SlateData, monkeypatch: pytest.Monke
         batch_windows=100_000,
         unknown_user_share=0.0,
     )
-    model = build_model(config.sizes, data)
+    model = build_model(config.sizes(data), data)
     assert isinstance(model, CautiousModel)
     rows, drawn = torch.nonzero(split_rows(data, config) == TRAIN).squeeze(1), list[Tensor]()
     randint = torch.randint
@@ -193,6 +194,51 @@ def test_it_learns_how_much_likelier_a_choice_is_than_a_random_item(
     is_above = (share[:, :, None] > share[:, None]) + 0.5 * np.eye(20)
     best = float((share[:, :, None] * is_above / 20).sum() / 2)
     assert best - 0.03 < manifest.choice_auc["test"] < best + 0.02
+
+
+def test_it_learns_that_users_look_less_at_later_positions(tmp_path: Path) -> None:
+    """The log odds of a click fall by 0.8 per position; what is shown where is random."""
+    rng = np.random.default_rng(1)
+    num_slates, appeal = 6000, rng.normal(0, 1, 20)
+    share = rng.dirichlet(np.ones(20))  # early stopping also looks at choices
+    item = np.stack([rng.choice(20, 4, replace=False, p=share) for _ in range(num_slates)])
+    position = np.tile(np.arange(4), (num_slates, 1))
+    probability = 1 / (1 + np.exp(-(1 + appeal[item] - 0.8 * position)))
+    slate = np.repeat(np.arange(num_slates), 4)
+    columns = {
+        "user": slate % 300,
+        "item": item.flatten(),
+        "time": slate,
+        "click": rng.random(4 * num_slates) < probability.flatten(),
+        "slate": slate,
+        "position": position.flatten() + 1,
+    }
+    log = Interactions(pl.DataFrame(columns), (Behaviour("click"),))
+    prepare(log, PrepareConfig(slate_size=3), tmp_path / "data")
+    data = SlateData.open(tmp_path / "data", history_length=10)
+    config = ResponseTrainingConfig(
+        model=ResponseModelConfig(**SIZES, dropout=0.0),
+        caution=CautionConfig(num_members=2, num_negatives=1, pessimism=0.0),
+        num_epochs=6,
+        stride=10,
+        learning_rate=5e-3,
+    )
+    train_response_model(data, config, tmp_path / "sim", rho=0.0)
+    model, manifest = load_simulator(tmp_path / "sim", data)
+    assert isinstance(model, CautiousModel)
+    assert manifest.model["num_positions"] == 3
+    learned_KR = torch.stack([member.examination(torch.arange(3)) for member in model.members]).mean(dim=0)
+    assert learned_KR[0, 0] == 0
+    assert float(learned_KR[1, 0] * model.calibration_2R[0, 0]) == pytest.approx(-0.8, abs=0.15)
+    # The third and the fourth position count as one, at the end of a slate of three.
+    assert -2.4 < float(learned_KR[2, 0] * model.calibration_2R[0, 0]) < -1.6
+    state, slate_BK = model.encode(data.latest(torch.arange(1, 101))), torch.tensor([[5, 5, 5]]).expand(100, -1)
+    shown_BK = model.slate_probabilities(state, slate_BK)[:, :, 0].logit()
+    gaps_K = (shown_BK - shown_BK[:, :1]).mean(dim=0)
+    torch.testing.assert_close(gaps_K, learned_KR[:, 0] * model.calibration_2R[0, 0], atol=1e-3, rtol=0)
+    environment = UserEnvironment(data, model, EnvironmentConfig(num_users=100, rho=0.0, slate_size=3))
+    raw_BKR, *_ = environment.probabilities(data.latest(torch.arange(1, 101)), slate_BK)
+    torch.testing.assert_close(raw_BKR[:, :, 0].logit(), shown_BK, atol=1e-4, rtol=0)
 
 
 def test_support_bins_by_hand(data: SlateData, model: CautiousModel) -> None:

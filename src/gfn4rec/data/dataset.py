@@ -76,6 +76,14 @@ class SlateData:
         self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)
         self.item_features = _feature_tensors(self.items, self.manifest.item_features).to(device)
         self._window = torch.arange(-history_length, 0, device=device)
+        self._slate_start_row: Tensor | None = None
+        if "slate" in self._shown.columns:
+            starts = offsets(self._shown["slate"])
+            self._slate_start_row = tensor(np.repeat(starts[:-1], np.diff(starts)), torch.int64)
+        self._position_row: Tensor | None = None
+        if "position" in self._shown.columns:
+            from_first = (self._shown["position"] - self._shown["position"].min()).clip(0, self.slate_size - 1)
+            self._position_row = tensor(from_first.to_numpy(), torch.int32)
 
     def _index_histories(self, log: pl.DataFrame, responses: np.ndarray) -> None:
         """Find out where sessions begin and which rows histories hold; without sessions, a user's rows are one."""
@@ -155,6 +163,23 @@ class SlateData:
     def item_at(self, row: Tensor) -> Tensor:
         """Return the items of log rows, of any shape."""
         return self._item_row[row].long()
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the log says at which position of a slate an item was shown."""
+        return self._position_row is not None
+
+    def before_response(self, row: Tensor) -> Tensor:
+        """Return the rows whose requests came before the responses in other rows.
+
+        Items that were shown together were responded to together: the request is the one before their slate.
+        """
+        return row if self._slate_start_row is None else self._slate_start_row[row]
+
+    def position_at(self, row: Tensor) -> Tensor:
+        """Return the positions of log rows in their slates, from 0 to K - 1; later ones count as the last of them."""
+        assert self._position_row is not None
+        return self._position_row[row].long()
 
     def response_at(self, row: Tensor) -> Tensor:
         """Return the responses of log rows, (...) -> (..., R)."""

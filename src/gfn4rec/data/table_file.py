@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias, cast
 
 import polars as pl
-import polars.selectors as cs
 
 from gfn4rec.config import nearest
 from gfn4rec.data.interactions import RawFile
@@ -190,7 +189,8 @@ class TableFile:
                 self._refuse_repeated(book.load_sheet(name, header_row=None, n_rows=1).to_polars().row(0))
         except fastexcel.FastExcelError as error:
             raise UserError(f"{self.path}: not a readable Excel file ({str(error).splitlines()[0]})") from error
-        table = without_blank_end(table.with_columns(cs.float().map_batches(_whole_numbers)))
+        table = table.with_columns(_whole_numbers(column) for column in table if column.dtype.is_float())
+        table = without_blank_end(table)
         return table if self.columns is None else table.rename(dict(zip(table.columns, self.columns, strict=True)))
 
     def _sheet_of(self, names: list[str]) -> str:

@@ -68,6 +68,8 @@ def parse_times(place: Place, column: pl.Series) -> pl.Series:
     """Parse numbers, or dates and times; the first value decides which of them."""
     if column.dtype.is_temporal() and column.dtype not in (pl.Time, pl.Duration):
         return _in_microseconds(column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column)
+    if column.dtype.is_decimal():  # as databases store seconds with fractions
+        return column.cast(pl.Float64)
     if column.dtype != pl.String:
         return column
     column = column.str.strip_chars().replace("", None)

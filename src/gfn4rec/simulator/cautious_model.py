@@ -25,6 +25,37 @@ class CautiousConfig(ResponseModelConfig):
     """Standard deviation of the initial id embeddings; with a small one, rare items and users rely on features."""
     num_members: int = Field(default=3, ge=1)
     """The number of networks whose mean is the prediction."""
+    num_positions: int = Field(default=0, ge=0)
+    """K, if the log says at which position of a slate items were shown, else 0."""
+
+
+class CautiousNetwork(ItemLogits):
+    """A member of the cautious model: a logit per behaviour and one of choice, and what positions change.
+
+    Users look less at later positions, so that each position but the first has a number per behaviour, which is added
+    to the logit.
+    """
+
+    def __init__(
+        self,
+        num_users: int,
+        num_items: int,
+        num_behaviours: int,
+        user_features: FeatureTensors,
+        item_features: FeatureTensors,
+        config: CautiousConfig,
+    ) -> None:
+        super().__init__(num_users, num_items, num_behaviours, user_features, item_features, config, num_behaviours + 1)
+        self.later_positions = nn.Parameter(torch.zeros(max(0, config.num_positions - 1), num_behaviours))
+
+    @torch.no_grad()
+    def start_positions(self, effect_KR: Tensor) -> None:
+        """Start with these effects of the positions; the first row, that of the first position, is 0."""
+        self.later_positions.copy_(effect_KR[1:])
+
+    def examination(self, position: Tensor) -> Tensor:
+        """Return what is added to the logits of responses at positions, counted from 0, (...) -> (..., R)."""
+        return F.embedding(position, F.pad(self.later_positions, (0, 0, 1, 0)))
 
 
 class CautiousModel(nn.Module):
@@ -54,9 +85,7 @@ class CautiousModel(nn.Module):
         super().__init__()
         self.config = config
         sizes = (num_users, num_items, num_behaviours, user_features, item_features, config)
-        self.networks = nn.ModuleList(
-            ItemLogits(*sizes, num_logits=num_behaviours + 1) for _ in range(config.num_members)
-        )
+        self.networks = nn.ModuleList(CautiousNetwork(*sizes) for _ in range(config.num_members))
         self.calibration_2R: Tensor
         self.item_encoding_MND: Tensor
         self.item_embedding_ND: Tensor
@@ -71,9 +100,9 @@ class CautiousModel(nn.Module):
         return self.config.history_length
 
     @property
-    def members(self) -> list[ItemLogits]:
+    def members(self) -> list[CautiousNetwork]:
         """The networks that learn."""
-        return [cast(ItemLogits, network) for network in self.networks]
+        return [cast(CautiousNetwork, network) for network in self.networks]
 
     @torch.no_grad()
     def freeze(self) -> Self:
@@ -101,9 +130,21 @@ class CautiousModel(nn.Module):
         )
 
     def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
-        """Return the probabilities of each behaviour for C items of each request, with pessimism, (B, C, R)."""
+        """Return the probabilities of each behaviour for C items of each request, with pessimism, (B, C, R).
+
+        If positions matter, they are those at the first position.
+        """
         logit_BCR = self._logits(state, item_BC).mean(dim=0)
         return self._calibrated(logit_BCR[:, :, :-1]) * _trust(logit_BCR[:, :, -1:], self.pessimism)
+
+    def slate_probabilities(self, state: Tensor, slate_BK: Tensor) -> Tensor:
+        """Return the probabilities of each behaviour for the items of slates, each at its position, (B, K, R)."""
+        if not self.config.num_positions:
+            return self.probabilities(state, slate_BK)
+        logit_BKR = self._logits(state, slate_BK).mean(dim=0)
+        position_K = torch.arange(slate_BK.shape[1], device=slate_BK.device).clamp(max=self.config.num_positions - 1)
+        examination_KR = torch.stack([member.examination(position_K) for member in self.members]).mean(dim=0)
+        return self._calibrated(logit_BKR[:, :, :-1] + examination_KR) * _trust(logit_BKR[:, :, -1:], self.pessimism)
 
     def trust(self, state: Tensor, item_BC: Tensor) -> Tensor:
         """Return ratio / (ratio + pessimism), the share of a probability that is believed, (B, C)."""

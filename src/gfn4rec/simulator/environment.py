@@ -95,7 +95,9 @@ class UserEnvironment:
     @torch.inference_mode()
     def probabilities(self, request: Request, slate_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return response probabilities with item influence, before and after clipping, and the similarities."""
-        base_BKR = self.model.probabilities(self.model.encode(request), slate_BK)
+        # Only some models know that users look less at later positions.
+        probabilities = getattr(self.model, "slate_probabilities", self.model.probabilities)
+        base_BKR = probabilities(self.model.encode(request), slate_BK)
         similarity_BK = slate_similarity(self.model.item_embedding_ND, slate_BK, self.influence_includes_self)
         raw_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
         return raw_BKR, raw_BKR.clamp(0, 1), similarity_BK

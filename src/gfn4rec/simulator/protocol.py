@@ -16,7 +16,8 @@ class UserModel(Protocol):
     an item to itself has a true attribute `influence_includes_self`.
 
     Two attributes are optional, too: `history_length`, the number of events that the model reads of a history, and
-    `rho`, the strength of item influence that it was made with.
+    `rho`, the strength of item influence that it was made with. So is a method `slate_probabilities`, with the
+    arguments of `probabilities`: the probabilities of the items of slates, if they depend on the positions.
     """
 
     item_embedding_ND: Tensor

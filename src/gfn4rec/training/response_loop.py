@@ -16,7 +16,7 @@ from gfn4rec.errors import RunError
 from gfn4rec.schema import Request
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.simulator.calibration import auc
-from gfn4rec.simulator.cautious_model import CautiousConfig, CautiousModel
+from gfn4rec.simulator.cautious_model import CautiousConfig, CautiousModel, CautiousNetwork
 from gfn4rec.simulator.response_model import ItemLogits, ResponseModel, ResponseModelConfig
 from gfn4rec.training.optimisation import NotFinite, cosine_share, require_finite
 from gfn4rec.training.windows import Windows, cut_windows
@@ -79,13 +79,12 @@ class ResponseTrainingConfig(StrictConfig):
             caution = CautionConfig.parse({**caution.model_dump(), "pessimism": pessimism}, "caution")
         return self.model_copy(update={"caution": caution})
 
-    @property
-    def sizes(self) -> ResponseModelConfig:
-        """The sizes of the networks, and how many there are."""
+    def sizes(self, data: SlateData) -> ResponseModelConfig:
+        """Return the sizes of the networks, and how many there are."""
         if self.caution is None:
             return self.model
-        given = self.model.model_dump(exclude_unset=True)
-        return CautiousConfig(**given, num_members=self.caution.num_members)
+        given, num_positions = self.model.model_dump(exclude_unset=True), data.slate_size if data.has_positions else 0
+        return CautiousConfig(**given, num_members=self.caution.num_members, num_positions=num_positions)
 
     @model_validator(mode="after")
     def _rows_are_learned_from(self) -> Self:
@@ -182,7 +181,7 @@ def predict(model: Simulator, data: SlateData, row_N: Tensor) -> Predictions:
     generator = torch_generator(0, "response model/drawn items", data.device)
     logits, choices = [], []
     for rows in row_N.split(_EVALUATION_ROWS):
-        request, item_B = data.requests(rows), data.item_at(rows)
+        request, item_B = data.requests(data.before_response(rows)), data.item_at(rows)
         states = [member.state_vectors(member.encoder(request, table_ND)) for member, table_ND in networks]
         logits.append(_mean_logits(networks, states, item_B))
         if isinstance(model, CautiousModel):
@@ -190,7 +189,11 @@ def predict(model: Simulator, data: SlateData, row_N: Tensor) -> Predictions:
     model.train(was_training)
     logit_NR, num_behaviours = torch.cat(logits), len(data.behaviours)
     choice_N2 = torch.stack([logit_NR[:, -1], torch.cat(choices)], dim=1) if choices else None
-    return Predictions(logit_NR[:, :num_behaviours], data.response_at(row_N), choice_N2)
+    response_NR = logit_NR[:, :num_behaviours]
+    if data.has_positions and isinstance(model, CautiousModel):
+        position_N = data.position_at(row_N)
+        response_NR = response_NR + torch.stack([member.examination(position_N) for member in model.members]).mean(0)
+    return Predictions(response_NR, data.response_at(row_N), choice_N2)
 
 
 def _mean_logits(networks: list[tuple[ItemLogits, Tensor]], states: list[Tensor], item_B: Tensor) -> Tensor:
@@ -243,6 +246,7 @@ class Targets:
     state_X: Tensor  # its number among the B * (H + 1) states of the prefixes of all requests
     item_X: Tensor
     label_XR: Tensor
+    position_X: Tensor | None  # in its slate, if the log has positions
 
 
 def window_targets(log: TrainingLog, chosen: Tensor, generator: torch.Generator) -> Targets | None:
@@ -261,8 +265,10 @@ def window_targets(log: TrainingLog, chosen: Tensor, generator: torch.Generator)
     place_BH = first_B[:, None] + column_T[:-1]
     request = data.request_of(user_B, place_BH, place_BH < data.history_place(end_B)[:, None])
     # State t has read t events. Rows that are in no history share the state of the events before them.
-    state_X = number_X * len(column_T) + data.history_place(row_X) - first_B[number_X]
-    return Targets(request, state_X, data.item_at(row_X), data.response_at(row_X))
+    num_read_X = (data.history_place(data.before_response(row_X)) - first_B[number_X]).clamp(min=0)
+    state_X = number_X * len(column_T) + num_read_X
+    position_X = data.position_at(row_X) if data.has_positions else None
+    return Targets(request, state_X, data.item_at(row_X), data.response_at(row_X), position_X)
 
 
 def window_logits(member: ItemLogits, targets: Targets, drawn_XC: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
@@ -298,7 +304,10 @@ def _loss(
     drawn_XC = _drawn((len(label_XR), caution.num_negatives), log.data, generator)
     logit_XR, drawn_logit_XC = window_logits(member, targets, drawn_XC)
     assert drawn_logit_XC is not None
-    response = F.binary_cross_entropy_with_logits(logit_XR[:, :-1], label_XR, pos_weight=positive_weight)
+    response_XR = logit_XR[:, :-1]
+    if targets.position_X is not None and isinstance(member, CautiousNetwork):
+        response_XR = response_XR + member.examination(targets.position_X)
+    response = F.binary_cross_entropy_with_logits(response_XR, label_XR, pos_weight=positive_weight)
     # Chosen and drawn items have the same weight, so the logit becomes the log of the ratio of their probabilities.
     return response + F.softplus(-logit_XR[:, -1]).mean() + F.softplus(drawn_logit_XC).mean()
 

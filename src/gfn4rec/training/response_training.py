@@ -83,17 +83,32 @@ def _new_model(config: ResponseTrainingConfig, data: SlateData) -> Simulator:
     """Return a model with random weights; the global generator is left as it was."""
     torch_state = torch.random.get_rng_state()
     torch.manual_seed(stream_seed(config.seed, "response model/weights"))
-    model = build_model(config.sizes, data).to(data.device)
+    model = build_model(config.sizes(data), data).to(data.device)
     torch.random.set_rng_state(torch_state)
     assert isinstance(model, ResponseModel | CautiousModel)
+    if isinstance(model, CautiousModel) and model.config.num_positions:
+        effect_KR = _position_effects(data, config, model.config.num_positions)
+        for member in model.members:
+            member.start_positions(effect_KR)
     return model
+
+
+def _position_effects(data: SlateData, config: ResponseTrainingConfig, num_positions: int) -> Tensor:
+    """Return the log odds of the responses at each position of the training rows, less those at the first, (K, R)."""
+    row = torch.nonzero(split_rows(data, config) == TRAIN).squeeze(1)
+    position, response = data.position_at(row), data.response_at(row)
+    counts_KR = torch.ones(2, num_positions, response.shape[1], device=data.device)  # no response, response
+    for value, count_KR in zip((1 - response, response), counts_KR, strict=True):
+        count_KR.index_add_(0, position, value)
+    log_odds_KR = (counts_KR[1] / counts_KR[0]).log()
+    return log_odds_KR - log_odds_KR[0]
 
 
 def _new_manifest(config: ResponseTrainingConfig, data: SlateData, rho: float) -> SimulatorManifest:
     return SimulatorManifest(
         kind="response model" if config.caution is None else "cautious",
         data=identity_of(data.manifest),
-        model=config.sizes.model_dump(mode="json"),
+        model=config.sizes(data).model_dump(mode="json"),
         rho=rho,
         pessimism=0.0 if config.caution is None else config.caution.pessimism,
         training=config.model_dump(mode="json"),
