@@ -41,8 +41,8 @@ def test_an_impression_log_without_any_response(cli: Cli, tmp_path: Path) -> Non
         (
             "2,9,9,0,0,r1-0,9,0.5",
             ("--slate-column", "request"),
-            "column 'request' has a slate of another user: {0} line 14 ('r1-0'); give the slates of each user their own ids, "
-            "as in USER-SLATE",
+            "column 'request' has a slate of another user: {} line 14 ('r1-0'); give the slates of each user their own "
+            "ids, as in USER-SLATE",
         ),
         (
             "1,9,9,0,0,r1-0,0,0.5",

@@ -63,7 +63,7 @@ def test_times_in_one_unit_are_not_taken_for_a_mixture() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 99_999_999, 9_999_999_999])
 def test_a_time_far_from_all_others_is_refused(wrong: int) -> None:
     """What stands for an unknown time would put the row first or last in the history of its user."""
-    columns = {name: [1] * 10 for name in ("user", "item", "click")}
+    columns: dict[str, list[object]] = {name: [1] * 10 for name in ("user", "item", "click")}
     times = [1_700_000_000, wrong, *[900_000_000] * 8]  # of 1998, and before it no unit is known
     assert build(**columns, time=[*times]).log["time"].to_list() == times
     with pytest.raises(UserError, match=rf"'time' is far from all others: row 2 \({wrong}\); write the right time, or"):

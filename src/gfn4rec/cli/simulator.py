@@ -65,8 +65,8 @@ def train_command(
             min=0,
             callback=_finite_pessimism,
             help=(
-                "Lowers the predicted responses to items that users hardly ever choose. They are halved for an item that "
-                "the user chooses X times as often as a random item; 0 lowers nothing. Default: 10."
+                "Lowers the predicted responses to items that users hardly ever choose. They are halved for an item "
+                "that the user chooses X times as often as a random item; 0 lowers nothing. Default: 10."
             ),
         ),
     ] = None,

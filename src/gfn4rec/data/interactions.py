@@ -262,7 +262,8 @@ class Interactions:
 
     def _check_units(self, time: pl.Series) -> None:
         """Refuse times in two units, and 0 and the like in place of a time that is not known."""
-        within = {unit: time.is_between(*(factor * end for end in _SECONDS)) for unit, factor in _UNITS.items()}
+        first, last = _SECONDS
+        within = {unit: time.is_between(factor * first, factor * last) for unit, factor in _UNITS.items()}
         usual = max(within, key=lambda unit: within[unit].sum())
         if not self.timed or 2 * within[usual].sum() < len(time):
             return
@@ -270,7 +271,7 @@ class Interactions:
             if unit != usual:
                 mixed = f"mixes {' and '.join(name for name in _UNITS if name in (usual, unit))}"
                 self._refuse(within[unit], "time", mixed, "write all times in one unit")
-        is_wrong = ~time.is_between(*(_UNITS[usual] * end for end in (_OLDEST, _SECONDS[1])))
+        is_wrong = ~time.is_between(_UNITS[usual] * _OLDEST, _UNITS[usual] * last)
         if 10 * is_wrong.sum() <= len(time):
             self._refuse(is_wrong, "time", "is far from all others", "write the right time, or drop the row")
 

@@ -92,8 +92,9 @@ class Column:
     @property
     def is_id(self) -> bool:
         """Whether the values may be ids: text, or whole numbers, which may be written as 12.0."""
-        is_whole = self.type == "number" and self.numbers is not None and bool((self.numbers == self.numbers.floor()).all())
-        return (self.type in ("integer", "flag", "text") or is_whole) and self.values.dtype != pl.Boolean
+        if self.type == "number" and self.numbers is not None:
+            return bool((self.numbers == self.numbers.floor()).all())
+        return self.type in ("integer", "flag", "text") and self.values.dtype != pl.Boolean
 
     @cached_property
     def spellings(self) -> dict[str, list[str]]:

@@ -36,7 +36,7 @@ _ITEM = _list(
     "recipe business listing hotel restaurant poi venue course post photo clip show content document doc url isbn "
     "episode podcast artist job goods thing object artikel produkt what i"
 )
-_TIME = {"timestamp", "datetime", "time", "ts", "date", "dat", "when", "created", "at", "day", "moment", "t", "unix", "datum", "zeit"}
+_TIME = set(_list("timestamp datetime time ts date dat when created at day moment t unix datum zeit"))
 _NO_TIME = set(
     _list(
         "play watch duration length stay spent dwell elapsed zone hour hourmin week birth birthday release upload "
@@ -86,7 +86,8 @@ def guess_roles(columns: Sequence[Column], has_names: bool) -> list[Role]:
         guess.take("rating", lambda column: float(_has_rating_values(column)))
     guess.take_ids(has_names)
     if not {"response", "rating", "event type"} & {*guess.roles}:
-        guess.take_all("response", lambda column: bool(column.yes) or (column.type == "flag" and len(column.distinct) > 1))
+        guess.take_all("response", lambda column: column.type == "flag" and len(column.distinct) > 1)
+        guess.take_all("response", lambda column: bool(column.yes))
         guess.take("response", lambda column: float(_has_only_ones(column)))
     guess.take_all("feature", _is_feature)
     return guess.roles

@@ -302,8 +302,8 @@ class TableFile:
             if len(taken) == 1:
                 raise UserError(f"{self.path} line {start}: cannot be read as fields ({error})") from error
             raise UserError(
-                f"{self.path} line {start}: a field begins with a quotation mark, and none ends it; remove the mark, or, "
-                "if the file uses such marks as plain text, set is_quoted = false in a TOML description"
+                f"{self.path} line {start}: a field begins with a quotation mark, and none ends it; remove the mark, "
+                "or, if the file uses such marks as plain text, set is_quoted = false in a TOML description"
             ) from None
 
 
