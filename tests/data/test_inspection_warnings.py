@@ -212,6 +212,23 @@ def test_sizes_that_a_log_bears(tmp_path: Path) -> None:
     assert any(line.endswith("--core 1 is suggested, but the whole file may bear more") for line in partial.warnings)
 
 
+def test_rows_for_one_slate_but_not_for_three(tmp_path: Path) -> None:
+    """Ten users have eight rows each, of which two at all are liked."""
+    lines = [
+        f"{user},{item},{item},{item % 2},{int(user < 2 and item == 0)}" for user in range(10) for item in range(8)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,time,click,like", *lines]) + "\n")
+    warnings = inspect_log(tmp_path / "log.csv").warnings
+    assert warnings[:2] == (
+        "click occurs in only 40 rows, too few to learn from; leave it out",
+        "like occurs in only 2 rows, too few to learn from; leave it out",
+    )
+    assert warnings[-1] == (
+        "only 0 of 10 users have at least 18 rows, as one slate each for training, validation and test needs; "
+        "--slate-size 3 or --val-slates 0 needs fewer"
+    )
+
+
 def test_few_slates_that_were_shown(tmp_path: Path) -> None:
     log = make_log({**IMPRESSIONS, "requestId": lambda row: f"r{row % 20}" if row % 20 < 15 else f"r{row}"})
     found = inspect_log(write(tmp_path / "log.csv", log))
