@@ -300,7 +300,7 @@ def evaluate(
     samplings = _samplings(temperatures, reward_weights, opened)
     num_test, tests = len(opened.data.split("test")), HeldOut.of(opened.data, liked, num_slates)
     rows, oracle = dict[str, dict[str, float]](), list[FrontierPoint]()
-    if opened.has_users or not num_test:  # without either, there is nothing to evaluate, and the simulator is missed
+    if opened.has_users or not num_test or pessimism is not None:  # without a simulator, it is missed
         environment = _environment(opened, pessimism, seed)
         oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, oracles)
         for name, sampling in samplings.items():

@@ -1,5 +1,6 @@
 """Own logs that are read but wrong, and what `data prepare` says of them."""
 
+import gzip
 import json
 import zipfile
 from collections.abc import Callable
@@ -40,7 +41,8 @@ def test_an_impression_log_without_any_response(cli: Cli, tmp_path: Path) -> Non
         (
             "2,9,9,0,0,r1-0,9,0.5",
             ("--slate-column", "request"),
-            "column 'request' has a slate of another user: {} line",
+            "column 'request' has a slate of another user: {} line 14 ('r1-0'); give the slates of each user their own "
+            "ids, as in USER-SLATE",
         ),
         (
             "1,9,9,0,0,r1-0,0,0.5",
@@ -86,3 +88,9 @@ def test_an_archive_with_several_files(fails: Fails, tmp_path: Path) -> None:
     line = fails("data", "prepare", tmp_path / "logs.zip", "--behaviour", "click")
     assert "logs.zip: holds may.csv, june.csv; unpack it and name one file, or several in a TOML file" in line
     assert "logs.zip: holds may.csv, june.csv; unpack it" in fails("data", "inspect", tmp_path / "logs.zip")
+
+
+def test_a_compressed_log_gives_its_data_set_its_own_name(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress("\n".join([HEADER, *ROWS, ""]).encode()))
+    options = ("--behaviour", "click", *SIZES, "--out", tmp_path / "out", "--json")
+    assert json.loads(cli("data", "prepare", tmp_path / "log.csv.gz", *options).out)["name"] == "log"

@@ -228,7 +228,7 @@ def test_misspelt_words(fails: Fails, tmp_path: Path) -> None:
     ("extra", "options", "message"),
     [
         (("1,9,50,2",), (), 'log.csv line 14 (2.0); for ratings give a threshold, as in "click=click>=4"'),
-        (("1,9,50,",), (), "column 'click' has no value: {folder}/log.csv line 14; fill it in or drop the row"),
+        (("1,9,50,",), (), "column 'click' has no value: {folder}/log.csv line 14; fill it in, with 0 for no response"),
         (
             ("1,9,,1",),
             (),

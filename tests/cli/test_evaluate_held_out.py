@@ -94,6 +94,8 @@ def test_without_a_simulator_the_test_slates_are_evaluated(
     assert in_simulator["held_out"] == found["held_out"]
     line = fails("evaluate", offline_run, "--plot", tmp_path / "p.png")
     assert "was trained without one; name one with --simulator" in line
+    line = fails("evaluate", offline_run, "--pessimism", 3)
+    assert "was trained without a simulator; name one with --simulator" in line
 
 
 def test_without_test_slates_there_is_no_held_out_table(

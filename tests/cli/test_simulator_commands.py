@@ -65,10 +65,10 @@ def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) 
 def test_caution_and_the_papers_simulator(cli: Cli, fails: Fails, data: Path, tmp_path: Path) -> None:
     train = ("simulator", "train", data, "--config", tmp_path / "settings.toml", "--out")
     text = cli(*train, tmp_path / "cautious", "--pessimism", 4).out
-    assert "By the number of rows of an item that were learned from" in text
+    assert "Items with few and with many training rows" in text
     assert "Disagreement" in text
-    assert "pessimism 4 leaves" in text
-    assert "AUC of chosen against random items: val 0." in text
+    assert "Trust: pessimism 4 multiplies predicted probabilities by it" in text
+    assert "AUC of telling chosen items from random ones, on which trust rests: val 0." in text
     manifest = json.loads((tmp_path / "cautious" / "manifest.json").read_text())
     assert (manifest["kind"], manifest["pessimism"]) == ("cautious", 4.0)
     assert (tmp_path / "cautious" / "support.png").read_bytes().startswith(b"\x89PNG")

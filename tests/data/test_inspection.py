@@ -176,6 +176,50 @@ def test_events_become_behaviours(tmp_path: Path, prepared: Prepared) -> None:
     }
 
 
+def test_words_in_other_capitals_are_one_response(tmp_path: Path, prepared: Prepared) -> None:
+    words = ("View", "view", "BUY", "buy", "view")
+    log = make_log({"timestamp": seconds, "event": lambda row: words[row % 5]}, "userId", "itemId")
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert responses(found) == {"view": "event in View, view", "buy": "event in BUY, buy"}
+    assert [behaviour.rate for behaviour in found.behaviours] == [0.6, 0.4]
+    behaviours = prepared(found)["behaviours"]
+    assert isinstance(behaviours, dict)
+    assert {name: behaviour["rate"] for name, behaviour in behaviours.items()} == {"view": 0.6, "buy": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("words", "response", "rate"),
+    [
+        (("nein", "ja", "nein"), "gekauft==ja", 1 / 3),
+        (("Yes", "No", "yes"), "gekauft in Yes, yes", 2 / 3),
+        (("Y", "N", "N"), "gekauft==Y", 1 / 3),
+    ],
+)
+def test_responses_may_be_yes_and_no(
+    tmp_path: Path, prepared: Prepared, words: tuple[str, ...], response: str, rate: float
+) -> None:
+    more: Columns = {"Datum": seconds, "gekauft": lambda row: words[row % 3], "Preis": lambda row: f"{row // 20},99"}
+    found = inspect_log(write(tmp_path / "log.csv", make_log(more, "Kunde", "Artikel"), separator=";"))
+    assert roles(found)["gekauft"] == "response"
+    assert (roles(found)["Kunde"], roles(found)["Artikel"], roles(found)["Datum"]) == ("user", "item", "time")
+    assert responses(found) == {"gekauft": response}
+    assert found.behaviours[0].rate == pytest.approx(rate)
+    assert prepared(found)["users"] == 20
+
+
+def test_ids_that_an_export_wrote_as_floats(tmp_path: Path, prepared: Prepared) -> None:
+    """`order_id`, which no two rows share, is no session."""
+    more: Columns = {"order_id": lambda row: row, "price": lambda row: row % 7 / 2, "timestamp": seconds}
+    log = make_log({**more, "click": lambda row: row % 2}, "customer_id", "product_id")
+    log["customer_id"] = [float(str(user)) for user in log["customer_id"]]
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert roles(found) == {
+        **{"customer_id": "user", "product_id": "item", "timestamp": "time", "click": "response"},
+        "price": "feature",
+    }
+    assert prepared(found)["users"] == 20
+
+
 def test_events_that_all_items_had_are_left_out(tmp_path: Path, prepared: Prepared) -> None:
     found = inspect_log(write(tmp_path / "log.csv", with_views(make_log(EVENTS, "visitorid", "itemid"))))
     assert found.num_rows == 1200

@@ -111,6 +111,33 @@ def test_ambiguous_dates_are_explained(tmp_path: Path) -> None:
     assert line in found_in(tmp_path, more)
 
 
+def test_dates_without_the_year_in_front_are_not_passed_over(tmp_path: Path) -> None:
+    log = make_log({"Stand": lambda row: f"{1 + row % 28:02d}.01.2024 10:00", "click": lambda row: row % 2})
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert roles(found)["Stand"] == "time"
+    assert found.problems[0].startswith(f"{tmp_path / 'log.csv'} line 2: column 'Stand' is not a time; write a number")
+    assert "--order file" not in found.command
+
+
+def test_words_for_a_missing_value(tmp_path: Path) -> None:
+    log = make_log({**CLICKS, "click": lambda row: "NULL" if row == 9 else row % 2})
+    log["user"][4] = "NULL"
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert (roles(found)["user"], roles(found)["click"]) == ("user", "response")
+    assert "line 11: column 'click' is neither 0 nor 1: 'NULL'" in found.problems[0]
+    log["click"][9] = 0
+    found = inspect_log(write(tmp_path / "log.csv", log))
+    assert found.problems == (f"column 'user' has no value: {tmp_path / 'log.csv'} line 6; fill it in or drop the row",)
+
+
+def test_objects_in_json_lines(tmp_path: Path) -> None:
+    log = make_log({"timestamp": seconds, "props": lambda row: {"click": row % 2}})
+    pl.DataFrame(log).write_ndjson(tmp_path / "log.jsonl")
+    found = inspect_log(tmp_path / "log.jsonl")
+    assert "props" not in roles(found)
+    assert "'props' holds objects; give each of their values that you need a column of its own" in found.warnings
+
+
 def test_without_times_the_file_orders_rows(tmp_path: Path) -> None:
     found = inspect_log(write(tmp_path / "log.csv", make_log({"click": lambda row: row % 2})))
     assert found.command.endswith("--order file --behaviour click")
@@ -150,10 +177,20 @@ def test_columns_that_share_a_name(tmp_path: Path) -> None:
 
 def test_lines_of_another_length(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", make_log(CLICKS))
-    path.write_text(path.read_text() + "1,2\n1,2,3,0\n")
+    path.write_text(path.read_text() + "1,2\n1,2,1700000000,0\n")
     found = inspect_log(path)
     assert found.num_rows == NUM_ROWS + 1
-    assert found.problems == (f"{path} line 602: 2 fields where 4 are expected; the line is broken",)
+    problem = "2 fields where 4 are expected; the line is broken or the file is truncated"
+    assert found.problems == (f"{path} line 602: {problem}",)
+
+
+def test_a_header_in_the_middle(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", make_log(CLICKS))
+    header = path.read_text().partition("\n")[0]
+    path.write_text(f"{path.read_text()}{header}\n1,2,1700000000,1\n")
+    found = inspect_log(path)
+    assert (found.num_rows, responses(found)) == (NUM_ROWS + 1, {"click": "click"})
+    assert found.problems == (f"{path} line 602: repeats the header line; delete it",)
 
 
 def test_sizes_that_a_log_bears(tmp_path: Path) -> None:
@@ -175,6 +212,23 @@ def test_sizes_that_a_log_bears(tmp_path: Path) -> None:
     assert any(line.endswith("--core 1 is suggested, but the whole file may bear more") for line in partial.warnings)
 
 
+def test_rows_for_one_slate_but_not_for_three(tmp_path: Path) -> None:
+    """Ten users have eight rows each, of which two at all are liked."""
+    lines = [
+        f"{user},{item},{item},{item % 2},{int(user < 2 and item == 0)}" for user in range(10) for item in range(8)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,time,click,like", *lines]) + "\n")
+    warnings = inspect_log(tmp_path / "log.csv").warnings
+    assert warnings[:2] == (
+        "click occurs in only 40 rows, too few to learn from; leave it out",
+        "like occurs in only 2 rows, too few to learn from; leave it out",
+    )
+    assert warnings[-1] == (
+        "only 0 of 10 users have at least 18 rows, as one slate each for training, validation and test needs; "
+        "--slate-size 3 or --val-slates 0 needs fewer"
+    )
+
+
 def test_few_slates_that_were_shown(tmp_path: Path) -> None:
     log = make_log({**IMPRESSIONS, "requestId": lambda row: f"r{row % 20}" if row % 20 < 15 else f"r{row}"})
     found = inspect_log(write(tmp_path / "log.csv", log))
@@ -194,6 +248,9 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(UserError, match="empty.csv: is empty"):
         inspect_log(tmp_path / "empty.csv")
+    (tmp_path / "commented.csv").write_text("# exported in May\nuser,item\n1,2\n")
+    with pytest.raises(UserError, match=r"commented.csv: its first line is a comment; delete the lines before"):
+        inspect_log(tmp_path / "commented.csv")
     (tmp_path / "broken.parquet").write_text("PAR1")
     with pytest.raises(UserError, match="broken.parquet: not a readable Parquet file"):
         inspect_log(tmp_path / "broken.parquet")
@@ -205,11 +262,14 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
         inspect_log(tmp_path / "log.csv", FileLayout(encoding="utf-8"))
 
 
-def test_a_header_alone(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text("user,item,time,click\n")
-    found = inspect_log(tmp_path / "log.csv")
-    assert (found.num_rows, [column.type for column in found.columns]) == (0, ["empty"] * 4)
-    assert len(found.missing) == 3
+def test_no_row_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,time,click\n")
+    with pytest.raises(UserError, match="has a header line and no rows"):
+        inspect_log(path)
+    path.write_text("user,item,time,click\n1,2,3,0,\n1,3,4,1,\n")
+    with pytest.raises(UserError, match=r"line 2: 5 fields where 4 are expected; the header lacks the separator at"):
+        inspect_log(path)
 
 
 def test_nested_values_and_types_of_frames(tmp_path: Path) -> None:

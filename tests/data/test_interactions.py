@@ -40,6 +40,10 @@ def test_a_good_log_is_taken_and_trimmed_to_its_columns() -> None:
             {"time": [1_700_000_000, 1_700_000_000_000]},
             "column 'time' mixes seconds and milliseconds: row 2 (1700000000000); write all times in one unit",
         ),
+        (
+            {"time": [1_700_000_000_000_000, 1_700_000_000_000]},
+            "column 'time' mixes milliseconds and microseconds: row 1 (1700000000000000); write all times in one unit",
+        ),
     ],
 )
 def test_a_bad_value_is_named_with_its_row(columns: dict[str, list[object]], message: str) -> None:
@@ -54,6 +58,16 @@ def test_times_in_one_unit_are_not_taken_for_a_mixture() -> None:
         assert build(time=[*times]).log["time"].to_list() == times
     log = pl.DataFrame({"user": [1, 2], "item": [1, 2], "time": [1_700_000_000, 1_700_000_000_000], "click": [0, 1]})
     assert Interactions(log, CLICK, timed=False).log.height == 2
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 99_999_999, 9_999_999_999])
+def test_a_time_far_from_all_others_is_refused(wrong: int) -> None:
+    """What stands for an unknown time would put the row first or last in the history of its user."""
+    columns: dict[str, list[object]] = {name: [1] * 10 for name in ("user", "item", "click")}
+    times = [1_700_000_000, wrong, *[900_000_000] * 8]  # of 1998, and before it no unit is known
+    assert build(**columns, time=[*times]).log["time"].to_list() == times
+    with pytest.raises(UserError, match=rf"'time' is far from all others: row 2 \({wrong}\); write the right time, or"):
+        build(**columns, time=[1_700_000_000, wrong, *[1_000_000_001] * 7, 900_000_000])
 
 
 def test_only_the_first_offenders_are_listed() -> None:

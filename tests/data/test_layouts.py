@@ -119,6 +119,17 @@ def test_sheets(tmp_path: Path, log: pl.DataFrame) -> None:
         read(tmp_path / "text.xlsx")
 
 
+def test_a_sheet_may_end_in_blank_rows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = {"user": [1, 1, None], "item": [1, 2, None], "time": [1, 2, None], "click": [0, 1, None]}
+    frame = pl.DataFrame(rows).with_columns(comment=pl.lit(None, pl.String))
+    with xlsxwriter.Workbook(str(tmp_path / "blank.xlsx")) as book:
+        sheet = book.add_worksheet()
+        for number, row in enumerate([frame.columns, *frame.rows()]):
+            sheet.write_row(number, 0, row, book.add_format({"bold": True}))
+    assert read(tmp_path / "blank.xlsx").log.rows() == [(1, 1, 1, False), (1, 2, 2, True)]
+    assert capfd.readouterr().err == ""
+
+
 def test_dates_in_a_sheet_are_times(tmp_path: Path) -> None:
     when = pl.Series(["2024-01-31 10:00:00", "2024-01-31 09:00:00"])
     frame = pl.DataFrame({"user": [1, 1], "item": [1, 2], "time": when.str.to_datetime(), "click": [0, 1]})

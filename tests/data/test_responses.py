@@ -101,10 +101,12 @@ def test_a_missing_value_is_reported(tmp_path: Path) -> None:
         (("it=event!=Viewed",), "column 'event' never holds 'Viewed'"),
         (("it=rating>=high",), "--behaviour 'it=rating>=high': 'high' is not a number"),
         (("it=rating>=",), "--behaviour 'it=rating>=': write COLUMN, "),
+        (("rating>=4",), "--behaviour 'rating>=4': begin with a name, as in NAME=rating>=4"),
+        (("event==view",), "--behaviour 'event==view': begin with a name, as in NAME=event==view"),
         (("it=rating>4<5",), "'4<5' is not a number"),
         (("it=event>=4",), "column 'event' is not a number: 'view'"),
         (("a=rating>=4", "b=rating==high"), "behaviour 'b': column 'rating' holds numbers for another behaviour"),
-        (("it=event",), "column 'event' is neither 0 nor 1: 'view'"),
+        (("it=event",), "column 'event' is neither 0 nor 1: 'view'; say which value counts, as in \"NAME=event=="),
     ],
 )
 def test_bad_comparisons(tmp_path: Path, behaviours: tuple[str, ...], message: str) -> None:

@@ -44,6 +44,30 @@ def test_ids_stay_text_if_one_of_them_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "read"),
     [
+        (["12.0", "12", " 7 "], [12, 12, 7]),  # an export of integers with gaps, beside one without
+        (["1.5", "2.0"], ["1.5", "2.0"]),
+        (["007.0", "7.0"], ["007.0", "7.0"]),
+        (["a@x ", "a@x"], ["a@x", "a@x"]),
+        (["5", "NULL", "nan", "6"], [5, None, None, 6]),
+    ],
+)
+def test_one_id_has_many_spellings(tmp_path: Path, written: list[str], read: list[object]) -> None:
+    path = text_file(tmp_path, "u,x\n" + "".join(f"{text},1\n" for text in written))
+    assert read_table(TableFile(path), {"u": "id"})["u"].to_list() == read
+
+
+@pytest.mark.parametrize(
+    ("read", "ids"),
+    [([12.0, 7.0], [12, 7]), ([12.0, None, float("nan")], [12, None, None]), ([2.0**60, 7.0], [2.0**60, 7.0])],
+)
+def test_ids_that_are_floats(tmp_path: Path, read: list[float], ids: list[object]) -> None:
+    pl.DataFrame({"u": read}).write_parquet(tmp_path / "log.parquet")
+    assert read_table(TableFile(tmp_path / "log.parquet"), {"u": "id"})["u"].to_list() == ids
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
         (["5", "-3"], [5, -3]),
         (["5", "3.5"], [5.0, 3.5]),
         (["881250949", "8.8e8"], [881250949.0, 880000000.0]),
@@ -51,6 +75,7 @@ def test_ids_stay_text_if_one_of_them_is(tmp_path: Path) -> None:
         (["1970-01-01T00:00:01.5", "1970-01-01T00:00:00.25"], [1_500_000, 250_000]),
         (["1970-01-01T00:00:01Z", "1970-01-01T00:00:00Z"], [1_000_000, 0]),
         (["1970-01-02", "1970-01-01"], [86_400_000_000, 0]),
+        ([" 5", "6 "], [5, 6]),
     ],
 )
 def test_times_are_numbers_or_dates(tmp_path: Path, written: list[str], read: list[float]) -> None:
@@ -102,9 +127,13 @@ def test_separators_headers_and_encodings(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("u,r\n1,2\n1,two\n", "line 3: column 'r' is not a number: 'two'"),
+        ("u,r\n1,2\n1,2,5\n", "line 3: 3 fields where 2 are expected"),
+        ('u,r\n1,2\n1,"2,5"\n', "line 3: column 'r' is not a number: '2,5'; write a point for the decimal comma"),
+        ("u,r\n1,2\nu,r\n3,4\n", "line 3: column 'r' holds its own name; delete this line, which repeats the header"),
         ("u,q\n1,2\n", "no column 'r'; choose from u, q"),
         ("u,rr\n1,2\n", "no column 'r'; did you mean 'rr'?"),
         ("", "empty; a header line"),
+        ("# of May\nu,r\n1,2\n", "its first line is a comment; delete the lines before the header"),
         ("u,r,z\n1,2,3\n1,2\n1,2,3\n", "line 3: 2 fields where 3 are expected"),
         ("u,r\n1,2\n1,2,3\n", "line 3: 3 fields where 2 are expected"),
         ("u,z,r\n1,2,3\n1,2", "its last line '1,2' is incomplete; the file is truncated"),
@@ -140,6 +169,17 @@ def test_other_formats_cut_off(tmp_path: Path) -> None:
     assert str(path) in error_of(TableFile(path), {"u": "id", "r": "number"})
 
 
+def test_a_list_of_objects_is_not_json_lines(tmp_path: Path) -> None:
+    for content in ('[{"u": 1}, {"u": 2}]', '[\n{"u": 1},\n{"u": 2}\n]\n'):
+        line = error_of(TableFile(text_file(tmp_path, content, "log.json")), {"u": "id"})
+        assert "line 1: not a JSON object; the file is one list; write one object per line, as `jq -c '.[]'`" in line
+
+
+def test_names_of_columns_may_have_spaces_around_them(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "u, r\n1, 2\n")
+    assert read_table(TableFile(path), {"u": "id", "r": "number"}).rows() == [(1, 2.0)]
+
+
 def test_missing_file(tmp_path: Path) -> None:
     for name in ("a.csv", "a.parquet", "a.jsonl"):
         assert "no such file" in error_of(TableFile(tmp_path / name), {"u": "id"})
@@ -161,6 +201,27 @@ def test_quotation_marks_are_taken_as_people_mean_them(tmp_path: Path) -> None:
     assert read_table(TableFile(path, "\t", is_quoted=False), {"u": "id", "x": "text"}).rows() == [(1, '"p')]
     path = text_file(tmp_path, 'u,r\n1,"2"\n1,"two"\n')
     assert "line 3: column 'r' is not a number: 'two'" in error_of(TableFile(path), {"u": "id", "r": "number"})
+
+
+def test_a_stray_quotation_mark_swallows_no_lines(tmp_path: Path) -> None:
+    """Both marks open a field; together they would enclose lines 3 and 4, with the right number of fields."""
+    for content in ('u,x,r\n1,a,2\n1,"b,3\n1,c,4\n1,"b,5\n', 'u,x,r\n1,a,2\n1,"b,3\n1,c,4\n'):
+        line = error_of(TableFile(text_file(tmp_path, content)), {"u": "id", "r": "number"})
+        assert "line 3: a field begins with a quotation mark, and none ends it; remove the mark, or, if" in line
+        table = read_table(TableFile(tmp_path / "log.csv", is_quoted=False), {"u": "id", "x": "text", "r": "number"})
+        assert table["x"].to_list()[:3] == ["a", '"b', "c"]
+
+
+def test_lines_are_counted_though_fields_hold_line_feeds(tmp_path: Path) -> None:
+    content = 'u,x,r\n1,"good\nfilm",2\n\n1,"a ""b""\nc",x\n'
+    line = error_of(TableFile(text_file(tmp_path, content)), {"u": "id", "r": "number"})
+    assert "line 5: column 'r' is not a number: 'x'" in line
+
+
+@pytest.mark.parametrize("line", ["1,2,3,4,Love, Actually", "1,2,50,3,4,x", "1,2,3"])
+def test_columns_that_nobody_asks_for_shift_no_others(tmp_path: Path, line: str) -> None:
+    path = text_file(tmp_path, f"u,z,r,y,x\n1,2,3,4,a\n{line}\n1,2,3,4,a\n")
+    assert f"line 3: {line.count(',') + 1} fields where 5 are expected" in error_of(TableFile(path), {"u": "id"})
 
 
 def test_a_path_is_a_path_and_not_a_pattern(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_users_are_as_pessimistic_as_the_settings_or_the_simulator_say(
     assert plain.with_pessimism(0.0) is plain
     with pytest.raises(UserError, match="pessimism inf: write a finite number"):
         own.with_pessimism(float("inf"))
-    with pytest.raises(UserError, match="pessimism 1: these simulated users believe all that is predicted"):
+    with pytest.raises(UserError, match="pessimism 1: this simulator has none; only simulators that"):
         plain.with_pessimism(1.0)
 
 

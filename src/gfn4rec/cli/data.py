@@ -230,7 +230,7 @@ def prepare_command(
         negatives_by=negatives_by,
         negatives_seed=negatives_seed,
     )
-    name = what if what in SOURCES or what in SYNTHETIC else Path(what).resolve().stem
+    name = what if what in SOURCES or what in SYNTHETIC else Path(Path(what).resolve().name.removesuffix(".gz")).stem
     target = target or Path("data") / name
     _refuse_taken(target, force)  # before the work starts
     with working(f"reading {what}") as work:

@@ -35,8 +35,8 @@ def evaluate_command(
         float | None,
         typer.Option(
             min=0,
-            help="How little the simulated users believe of items that they hardly ever choose, instead of the "
-            "simulator's own; 0 believes all (docs/simulator.md).",
+            help="Lowers the responses to items that simulated users hardly ever choose, instead of the simulator's "
+            "own pessimism; 0 lowers nothing (docs/simulator.md).",
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it has moved.")] = None,

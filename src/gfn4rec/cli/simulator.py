@@ -65,13 +65,13 @@ def train_command(
             min=0,
             callback=_finite_pessimism,
             help=(
-                "How little is believed of items that users hardly ever choose: an item that a user chooses this many "
-                "times as often as a random one has half of its probabilities, and 0 believes all. Default: 10."
+                "Lowers the predicted responses to items that users hardly ever choose. They are halved for an item "
+                "that the user chooses X times as often as a random item; 0 lowers nothing. Default: 10."
             ),
         ),
     ] = None,
     paper: Annotated[
-        bool, typer.Option("--paper", help="Train the paper's simulator: one network, which believes all.")
+        bool, typer.Option("--paper", help="Train the paper's simulator: one network, without pessimism.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
     device: DeviceOption = "cpu",
@@ -80,9 +80,9 @@ def train_command(
 ) -> int:
     """Train a simulator: a model of the users' responses, fitted to a prepared log and calibrated.
 
-    Prints how well it predicts each behaviour: AUC and calibration error on held-out rows, and the responses to items
-    with few and with many rows. It is cautious: it also learns which items users choose, and lowers the probabilities
-    of the others, about which the log says nothing.
+    Prints how well it predicts each behaviour on held-out rows (AUC and calibration error), and how well for items
+    with few and with many training rows. It also learns which items users choose, and predicts fewer responses to the
+    others, about which the log says nothing (--pessimism).
     """
     from gfn4rec.data.dataset import SlateData
     from gfn4rec.simulator.checkpoint import FORMAT
@@ -226,7 +226,7 @@ def _print_support(manifest: "SimulatorManifest") -> None:
     is_cautious = manifest.kind == "cautious"
     unknown = ["Disagreement", "Trust"] if is_cautious else []
     printed = table(
-        "Rows of the item",
+        "Training rows",
         "Items",
         "Test rows",
         *(f"{name}, predicted/observed" for name in manifest.data.behaviours),
@@ -241,13 +241,14 @@ def _print_support(manifest: "SimulatorManifest") -> None:
         values = [part.disagreement, part.trust] if is_cautious else []
         shares = ["-" if value is None else f"{value:.3f}" for value in values]
         printed.add_row(rows, f"{part.num_items:,}", f"{part.num_rows:,}", *pairs, *shares)
-    out().print("\nBy the number of rows of an item that were learned from")
+    out().print("\nItems with few and with many training rows")
     out().print(printed)
     if is_cautious:
         auc = ", ".join(f"{split} {value:.4f}" for split, value in manifest.choice_auc.items())
         out().print(
-            "Disagreement: how far the members' expected rewards differ. Trust: the share of a probability that "
-            f"pessimism {manifest.pessimism:g} leaves.\nAUC of chosen against random items: {auc}"
+            "Disagreement: standard deviation of an item's expected reward over the simulator's networks.\n"
+            f"Trust: pessimism {manifest.pessimism:g} multiplies predicted probabilities by it; 1 changes nothing.\n"
+            f"AUC of telling chosen items from random ones, on which trust rests: {auc}"
         )
 
 

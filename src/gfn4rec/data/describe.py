@@ -91,16 +91,21 @@ def summarise(manifest: Manifest) -> Summary:
 
 
 def warnings_of(
-    behaviours: Sequence[BehaviourEntry], num_rows: int, has_slates: bool, has_negatives: bool = False
+    behaviours: Sequence[BehaviourEntry],
+    num_rows: int,
+    has_slates: bool,
+    has_negatives: bool = False,
+    is_filtered: bool = True,
 ) -> list[str]:
     """Return what is wrong with the behaviours of a log, and the remedies."""
     if len(behaviours) > 1 and not any(behaviour.rate for behaviour in behaviours):
         names = ", ".join(behaviour.name for behaviour in behaviours)
         return [f"no row has any response, so there is nothing to learn: {names} never occur; check what counts as one"]
-    return list(filter(None, (_warning(behaviour, num_rows, has_slates, has_negatives) for behaviour in behaviours)))
+    lines = (_warning(behaviour, num_rows, has_slates, has_negatives, is_filtered) for behaviour in behaviours)
+    return list(filter(None, lines))
 
 
-def _warning(behaviour: BehaviourEntry, num_rows: int, has_slates: bool, has_negatives: bool) -> str:
+def _warning(behaviour: BehaviourEntry, num_rows: int, has_slates: bool, has_negatives: bool, is_filtered: bool) -> str:
     """Return what is wrong with a behaviour and the remedy, or nothing."""
     num_positives, name = round(behaviour.rate * num_rows), behaviour.name
     if num_positives == 0:
@@ -111,7 +116,8 @@ def _warning(behaviour: BehaviourEntry, num_rows: int, has_slates: bool, has_neg
             remedy += ", or prepare it with --negatives, which samples such items"
         return f"{name} is true in every row, so nothing says what users do not respond to; {remedy}"
     if num_positives < FEWEST_POSITIVES:
-        return f"{name} occurs in only {num_positives} rows, too few to learn from; leave it out, or lower --core"
+        remedy = "leave it out, or lower --core" if is_filtered else "leave it out"
+        return f"{name} occurs in only {num_positives} rows, too few to learn from; {remedy}"
     return ""
 
 

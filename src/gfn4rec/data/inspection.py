@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import polars as pl
+
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import SHOWN_COLUMNS
 from gfn4rec.data.manifest import PrepareConfig
@@ -120,8 +122,9 @@ def _missing(columns: Sequence[Column], roles: Sequence[Role], guess: Guess, sam
             hint = f", as in --user-column {session} if a session stands for a user" if session else ""
             yield f"no column of {name} ids was recognised; name it with --{name}-column{hint}"
     if not guess.behaviours:
-        numbers = [column.name for column, role in zip(columns, roles, strict=True) if column.is_number and not role]
-        numbers += [name for name, role in role_of.items() if role == "feature"]
+        free = [column for column in columns if column.is_number and role_of[column.name] in ("", "feature")]
+        free.sort(key=lambda column: (role_of[column.name], column.type != "number"))
+        numbers = [column.name for column in free if column.name]
         hint = f"{numbers[0]}>=X" if numbers else f"{_PLACEHOLDER}>=X"
         yield (
             f'no column of responses was recognised; say what counts as one, as in --behaviour "like={hint}"; if every '
@@ -141,6 +144,8 @@ def _warnings(layout: FileLayout, sample: Sample, columns: Sequence[Column], rol
     if "time" not in roles:
         yield "no column of times was recognised, so rows are in the order of the file; name it with --time-column"
     for column, role in zip(columns, roles, strict=True):
+        if column.type == "nested" and column.values.dtype != pl.List:
+            yield f"{column.name!r} holds objects; give each of their values that you need a column of its own"
         if column.type == "ambiguous date" and role == "time":
             yield f"{column.examples[0]!r} in {column.name!r} may begin with the day or the month; write 2024-01-31"
         if role == "session" and "user" in roles and not column.share_empty:

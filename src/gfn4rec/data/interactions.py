@@ -16,6 +16,8 @@ FeatureKind = Literal["categorical", "multi", "numeric"]
 DEFAULT_RHO = 0.2
 NUM_SHOWN_OFFENDERS = 3
 _SECONDS = (10**9, 5 * 10**9)  # since 1970: from 2001 to 2128
+_OLDEST = 10**8  # 1973
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 REQUIRED_COLUMNS = ("user", "item", "time")
 SHOWN_COLUMNS = ("slate", "position", "propensity", "session")  # of logs that say what was shown together, and how
 RESERVED_NAMES = (*REQUIRED_COLUMNS, *SHOWN_COLUMNS, "in_slate")  # columns of a prepared log
@@ -246,19 +248,32 @@ class Interactions:
         )
         if not time.dtype.is_numeric():
             raise UserError(f"column {self._raw('time')!r} holds {time.dtype}; times are numbers, or dates and times")
-        wide = _as_number(time)
-        if self.timed and wide.is_between(*_SECONDS).any():
-            is_milliseconds = wide.is_between(1_000 * _SECONDS[0], 1_000 * _SECONDS[1])
-            self._refuse(is_milliseconds, "time", "mixes seconds and milliseconds", "write all times in one unit")
+        self._check_units(_as_number(time))
         for name in behaviours:
             values = self.log[name]
-            self._refuse(values.is_null(), name, "has no value", "fill it in or drop the row")
+            remedy = "fill it in, with 0 for no response, or drop the row"
+            self._refuse(values.is_null(), name, "has no value", remedy)
             if not (values.dtype.is_numeric() or values.dtype == pl.Boolean):
                 raise UserError(f"column {self._raw(name)!r} holds {values.dtype}; responses are 0 or 1")
             if values.dtype != pl.Boolean:
                 is_wrong = (values != 0) & (values != 1)
                 remedy = f'for ratings give a threshold, as in "{name}={self._raw(name)}>=4"'
                 self._refuse(is_wrong, name, "is not 0 or 1", remedy)
+
+    def _check_units(self, time: pl.Series) -> None:
+        """Refuse times in two units, and 0 and the like in place of a time that is not known."""
+        first, last = _SECONDS
+        within = {unit: time.is_between(factor * first, factor * last) for unit, factor in _UNITS.items()}
+        usual = max(within, key=lambda unit: within[unit].sum())
+        if not self.timed or 2 * within[usual].sum() < len(time):
+            return
+        for unit in within:
+            if unit != usual:
+                mixed = f"mixes {' and '.join(name for name in _UNITS if name in (usual, unit))}"
+                self._refuse(within[unit], "time", mixed, "write all times in one unit")
+        is_wrong = ~time.is_between(_UNITS[usual] * _OLDEST, _UNITS[usual] * last)
+        if 10 * is_wrong.sum() <= len(time):
+            self._refuse(is_wrong, "time", "is far from all others", "write the right time, or drop the row")
 
     def _check_shown(self) -> None:
         log = self.log
@@ -271,7 +286,8 @@ class Interactions:
             return
         self._refuse(log["slate"].is_null(), "slate", "has no value", "fill it in or drop the row")
         is_shared = log.select(pl.col("user") != pl.col("user").first().over("slate")).to_series()
-        self._refuse(is_shared, "slate", "has a slate of another user", "give the slates of each user their own ids")
+        remedy = "give the slates of each user their own ids, as in USER-SLATE"
+        self._refuse(is_shared, "slate", "has a slate of another user", remedy)
         if "session" in log.columns:
             is_other = log.select(pl.col("session") != pl.col("session").first().over("slate")).to_series()
             self._refuse(is_other, "session", "changes within a slate", "give all items of a slate the same session")

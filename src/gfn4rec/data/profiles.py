@@ -7,12 +7,17 @@ from typing import Literal
 
 import polars as pl
 
+from gfn4rec.data.values import NO_VALUE
+
 ColumnType = Literal["integer", "number", "flag", "date", "ambiguous date", "text", "nested", "empty"]
 
 _NUM_EXAMPLES = 3
+_MOST_WORDS = 10
 _LONGEST_EXAMPLE = 24
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _FLAG_WORDS = ("0", "1", "0.0", "1.0", "true", "false")
+_YES = {"yes", "y", "t", "ja", "wahr", "oui", "si", "sim", "x"}
+_NO = {"no", "n", "f", "nein", "falsch", "non", "nao"}
 _DATE = r"^\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}"
 _AMBIGUOUS_DATE = r"^\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}\b"
 # Between 1993 and 2049, in seconds, milliseconds, microseconds or nanoseconds.
@@ -36,7 +41,7 @@ class Column:
         if series.dtype in (pl.Categorical, pl.Enum):
             series = series.cast(pl.String)
         if series.dtype == pl.String:
-            series = series.replace("", None)
+            series = series.set(series.str.strip_chars().is_in(NO_VALUE), None)
         values = series.drop_nulls()
         return cls(values, len(series), *_typed(values))
 
@@ -86,8 +91,26 @@ class Column:
 
     @property
     def is_id(self) -> bool:
-        """Whether the values may be ids."""
+        """Whether the values may be ids: text, or whole numbers, which may be written as 12.0."""
+        if self.type == "number" and self.numbers is not None:
+            return bool((self.numbers == self.numbers.floor()).all())
         return self.type in ("integer", "flag", "text") and self.values.dtype != pl.Boolean
+
+    @cached_property
+    def spellings(self) -> dict[str, list[str]]:
+        """The distinct values as text, by what they are in lower case."""
+        found: dict[str, list[str]] = {}
+        for value in map(str, self.distinct):
+            found.setdefault(value.strip().lower(), []).append(value)
+        return found
+
+    @property
+    def yes(self) -> list[str]:
+        """How the column writes yes, if its values are yes and no."""
+        if self.type != "text" or len(self.distinct) > _MOST_WORDS or len(self.spellings) != 2:
+            return []
+        yes = next((word for word in self.spellings if word in _YES), "")
+        return self.spellings[yes] if yes and {*self.spellings} - {yes} <= _NO else []
 
 
 def _typed(values: pl.Series) -> tuple[ColumnType, pl.Series | None]:

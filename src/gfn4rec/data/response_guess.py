@@ -35,6 +35,8 @@ def response_text(behaviour: BehaviourConfig) -> str:
     """Return a response as the option --behaviour takes it after the name."""
     if not behaviour.values:
         return behaviour.column
+    if isinstance(behaviour.value, tuple):
+        return f"{behaviour.column} in {', '.join(map(str, behaviour.value))}"
     (value,) = behaviour.values
     written = _number(value) if isinstance(value, float) else value
     plain = f"{behaviour.column}{behaviour.comparison}{written}"
@@ -51,6 +53,8 @@ def _means(text: str, behaviour: BehaviourConfig) -> bool:
 def _flag(column: Column) -> list[tuple[str, BehaviourConfig]]:
     if column.type == "flag":
         behaviour = BehaviourConfig(column=column.name)
+    elif column.yes:
+        behaviour = _equal(column, column.yes)
     else:  # counts
         behaviour = BehaviourConfig(column=column.name, comparison=">=", value=1.0)
     return [(_BESIDE_NAME.sub("", column.name), behaviour)]
@@ -65,15 +69,19 @@ def _rating(column: Column) -> list[tuple[str, BehaviourConfig]]:
 
 def _events(column: Column) -> list[tuple[str, BehaviourConfig]]:
     if column.type == "text":
-        return [
-            (value.lower(), BehaviourConfig(column=column.name, comparison="==", value=value))
-            for value in map(str, column.distinct)
-        ]
+        return [(word, _equal(column, written)) for word, written in column.spellings.items()]
     numbers = [] if column.numbers is None else column.numbers.unique().to_list()
     return [
         (f"{column.name}_{_number(number)}", BehaviourConfig(column=column.name, comparison="==", value=number))
         for number in numbers
     ]
+
+
+def _equal(column: Column, written: Sequence[str]) -> BehaviourConfig:
+    """Return the response that a text is one of these, which differ in capital letters."""
+    if len(written) == 1:
+        return BehaviourConfig(column=column.name, comparison="==", value=written[0])
+    return BehaviourConfig(column=column.name, comparison="in", value=tuple(written))
 
 
 def _is_quantity(column: Column) -> bool:

@@ -29,14 +29,14 @@ def _list(words: str) -> list[str]:
 _FILLERS = {"id", "ids", "idx", "index", "key", "code", "hash", "no", "unique", "parent", "encoded", "anon", "orig"}
 _USER = _list(
     "user uid visitor customer member reviewer client buyer viewer listener reader subscriber player person account "
-    "consumer shopper profile username cookie device who u"
+    "consumer shopper profile username cookie device kunde nutzer benutzer who u"
 )
 _ITEM = _list(
     "item iid product movie film video vid asin sku song track article book news ad advertisement creative game app "
     "recipe business listing hotel restaurant poi venue course post photo clip show content document doc url isbn "
-    "episode podcast artist job goods thing object what i"
+    "episode podcast artist job goods thing object artikel produkt what i"
 )
-_TIME = {"timestamp", "datetime", "time", "ts", "date", "dat", "when", "created", "at", "day", "moment", "t", "unix"}
+_TIME = set(_list("timestamp datetime time ts date dat when created at day moment t unix datum zeit"))
 _NO_TIME = set(
     _list(
         "play watch duration length stay spent dwell elapsed zone hour hourmin week birth birthday release upload "
@@ -59,7 +59,7 @@ _RESPONSE = re.compile(
     "click|like(?!l)|dislik|unlik|hate|block|report|view(?!er)|buy(?!er)|bought|purchas|order|cart|play(?!er)|watch|"
     "listen(?!er)|read(?!er|y)|shar|follow(?!er)|unfollow|comment|forward|repl|skip|fav|sav|bookmark|install|conver|"
     "complet|finish|subscri(?!ber)|download|booking|booked|respon|feedback|label|target|reward|positiv|interact|engag|"
-    "rent|appl|tap|open|upvot|downvot|thumb|collect|wish|gift"
+    "rent|appl|tap|open|upvot|downvot|thumb|collect|wish|gift|gekauft|geklickt|gesehen"
 )
 _NO_COUNT = {"time", "duration", "ms", "sec", "seconds", "ratio", "stay", "length", "date", "id", "price", "rate"}
 _MOST_EVENTS = 20
@@ -79,15 +79,17 @@ def guess_roles(columns: Sequence[Column], has_names: bool) -> list[Role]:
     guess.take("event type", _event_score)
     guess.take_all("rating", _is_rating)
     guess.take_all("response", _is_response)
-    guess.take("session", lambda column: _id_score(column, _SESSION))
+    guess.take("session", lambda column: _id_score(column, _SESSION) if _is_repeated(column) else 0)
     guess.take("time", lambda column: float(column.has_times and not _NO_TIME & {*column.words}))
+    guess.take("time", lambda column: float(column.type == "ambiguous date" and not _NO_TIME & {*column.words}))
     if not has_names:
         guess.take("rating", lambda column: float(_has_rating_values(column)))
     guess.take_ids(has_names)
     if not {"response", "rating", "event type"} & {*guess.roles}:
         guess.take_all("response", lambda column: column.type == "flag" and len(column.distinct) > 1)
+        guess.take_all("response", lambda column: bool(column.yes))
         guess.take("response", lambda column: float(_has_only_ones(column)))
-    guess.take_all("feature", lambda column: 1 < len(column.distinct) <= max(2, column.num_rows // 2))
+    guess.take_all("feature", _is_feature)
     return guess.roles
 
 
@@ -200,11 +202,17 @@ def _has_rating_values(column: Column) -> bool:
 
 
 def _is_response(column: Column) -> bool:
-    """Return whether a column of 0 and 1, or of counts from 0 on, is named like a response."""
-    if column.numbers is None or not any(_RESPONSE.match(word) for word in column.words):
+    """Return whether a column of 0 and 1, of yes and no, or of counts from 0 on, is named like a response."""
+    if not any(_RESPONSE.match(word) for word in column.words):
         return False
+    if column.numbers is None:
+        return bool(column.yes)
     is_count = column.type == "integer" and column.numbers.min() == 0 and not _NO_COUNT & {*column.words}
     return column.type == "flag" or is_count
+
+
+def _is_feature(column: Column) -> bool:
+    return column.type != "nested" and 1 < len(column.distinct) <= max(2, column.num_rows // 2)
 
 
 def _has_only_ones(column: Column) -> bool:
@@ -214,4 +222,4 @@ def _has_only_ones(column: Column) -> bool:
 def _may_be_ids(column: Column, has_names: bool) -> bool:
     """Return whether the values may be ids; those of a column with another name must be many."""
     is_many = not has_names or len(column.distinct) ** 2 >= column.num_rows
-    return column.is_id and not column.share_empty and _is_repeated(column) and is_many
+    return column.is_id and column.type != "number" and not column.share_empty and _is_repeated(column) and is_many

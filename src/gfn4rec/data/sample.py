@@ -30,7 +30,7 @@ class Sample:
     columns: tuple[pl.Series, ...]
     is_whole: bool
     broken_line: str = ""
-    """What is wrong with the first line that has too few or too many fields. Such lines are left out."""
+    """What is wrong with the first line of another length, or like the header. Such lines are left out."""
 
     @property
     def num_rows(self) -> int:
@@ -118,7 +118,7 @@ def _with_separator(path: Path, layout: FileLayout) -> FileLayout:
     if file.format != "text" or layout.separator is not None:
         return layout
     first = next(file.lines(), "")
-    if file.separator in first:
+    if file.separator in first or first.startswith("# "):  # a comment is reported later
         return layout
     found = next((text for text in _RARE_SEPARATORS if first.count(text) > 1), None)
     return layout if found is None else layout.model_copy(update={"separator": found})
@@ -139,7 +139,8 @@ def _read_typed(file: TableFile, most_rows: int) -> pl.DataFrame:
 
 
 def _read_text(file: TableFile, layout: FileLayout, most_rows: int) -> Sample:
-    records = list(islice(file.records(), most_rows + 2))
+    numbered = list(islice(file.numbered_records(), most_rows + 2))
+    records = [fields for _, fields in numbered]
     if not records or not any(records[0]):
         file.column_names()  # raises the error
     if layout.has_header and not _is_header(records[0], records[1:]):
@@ -149,22 +150,29 @@ def _read_text(file: TableFile, layout: FileLayout, most_rows: int) -> Sample:
     if is_recbole(file.path):
         names = [name.partition(":")[0] for name in names]
     start = file.first_line - 1
-    rows = [fields for fields in records[start:] if len(fields) == len(names) and any(fields)]
+    broken = _broken_line(file, numbered[start:], names)
+    rows = [fields for fields in records[start:] if len(fields) == len(names) and any(fields) and fields != names]
+    if not rows:
+        raise UserError(broken or f"{file.path}: has a header line and no rows")
     columns = ([value or None for value in column] for column in zip(*rows[:most_rows], strict=True))
-    values = list(columns) or [[] for _ in names]
     return Sample(
         file,
         layout,
-        tuple(pl.Series(name, column, dtype=pl.String) for name, column in zip(names, values, strict=True)),
+        tuple(pl.Series(name, column, dtype=pl.String) for name, column in zip(names, columns, strict=True)),
         len(records) - start <= most_rows,
-        _broken_line(file, records[start:], len(names)),
+        broken,
     )
 
 
-def _broken_line(file: TableFile, records: Iterable[Sequence[str]], num_columns: int) -> str:
-    for row, fields in enumerate(records):
-        if any(fields) and len(fields) != num_columns:
-            return f"{file.locate(row)}: {len(fields)} fields where {num_columns} are expected; the line is broken"
+def _broken_line(file: TableFile, numbered: Iterable[tuple[int, Sequence[str]]], names: Sequence[str]) -> str:
+    try:
+        for line, fields in numbered:
+            if any(fields):
+                file.refuse_wrong_length(line, fields, len(names))
+            if fields == names:
+                return f"{file.path} line {line}: repeats the header line; delete it"
+    except UserError as error:
+        return str(error)
     return ""
 
 

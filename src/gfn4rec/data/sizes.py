@@ -41,7 +41,9 @@ class Sizes(StrictConfig):
             lines.append(few.format(self.users_with_slate, unit) + f"{of_size}, so most give nothing to learn from")
         elif 2 * self.users_with_split < self.users:
             need = "one slate each for training, validation and test"
-            lines.append(few.format(self.users_with_split, 3 * unit) + f"{of_size}, as {need} needs")
+            is_large = not self.has_slates and self.slate_size > 2
+            remedy = f"{f'--slate-size {self.slate_size // 2} or ' if is_large else ''}--val-slates 0 needs fewer"
+            lines.append(few.format(self.users_with_split, 3 * unit) + f"{of_size}, as {need} needs; {remedy}")
         return lines
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import logging
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -133,7 +134,9 @@ class TableFile:
             raise UserError(f"{self.path}: is empty; a header line with the column names is expected")
         if not any(header):
             raise UserError(f"{self.path}: its first line is empty; a header line with the column names is expected")
-        return header
+        if header[0].startswith("# "):
+            raise UserError(f"{self.path}: its first line is a comment; delete the lines before the header")
+        return header if self.is_published else [name.strip() for name in header]
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -175,6 +178,7 @@ class TableFile:
             raise UserError(
                 f"{self.path}: Excel files need the package fastexcel (pip install 'gfn4rec[excel]'); or save it as CSV"
             ) from None
+        logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it reports columns without values
         with self.open() as raw:
             content = raw.read()
         try:
@@ -186,6 +190,7 @@ class TableFile:
         except fastexcel.FastExcelError as error:
             raise UserError(f"{self.path}: not a readable Excel file ({str(error).splitlines()[0]})") from error
         table = table.with_columns(_whole_numbers(column) for column in table if column.dtype.is_float())
+        table = without_blank_end(table)
         return table if self.columns is None else table.rename(dict(zip(table.columns, self.columns, strict=True)))
 
     def _sheet_of(self, names: list[str]) -> str:
@@ -214,7 +219,31 @@ class TableFile:
 
     def records(self) -> Iterator[list[str]]:
         """Yield the fields of each line, with the header."""
+        return (fields for _, fields in self.numbered_records())
+
+    def numbered_records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the fields of each record, with the line in which it begins; quoted fields may hold line feeds."""
         return self._split(self.lines())
+
+    def refuse_wrong_length(self, line: int, fields: Sequence[str], num_columns: int) -> None:
+        """Raise an error if a line has too few or too many fields."""
+        if len(fields) == num_columns:
+            return
+        remedy = "the line is broken or the file is truncated"
+        if len(fields) > num_columns:
+            remedy = f"put fields in quotation marks if they hold {self.separator!r}"
+            if not any(fields[num_columns:]):
+                remedy = "the header lacks the separator at the end of the line; add it there"
+        raise UserError(f"{self.path} line {line}: {len(fields)} fields where {num_columns} are expected; {remedy}")
+
+    def has_even_lines(self) -> bool:
+        """Return whether all lines together have as many separators as they should; quotation marks are ignored."""
+        separator, num_columns = self.separator.encode(), len(self.column_names())
+        num_lines = num_separators = 0
+        for piece in self.pieces():
+            num_lines += piece.count(b"\n") + (not piece.endswith(b"\n"))
+            num_separators += piece.count(separator)
+        return num_separators == num_lines * (num_columns - 1)
 
     def has_quotes(self) -> bool:
         """Return whether the file has quotation marks that matter."""
@@ -234,7 +263,7 @@ class TableFile:
         if not tail or tail.endswith((b"\n", b"\r")):
             return
         last = tail[tail.rfind(b"\n") + 1 :].decode(errors="replace")
-        num_fields = len(next(self._split([last])))
+        num_fields = len(next(self._split([last]))[1])
         if self.is_published or num_fields < len(self.column_names()):
             raise UserError(
                 f"{self.path}: its last line {last[:60]!r} is incomplete; the file is truncated, download it again"
@@ -255,14 +284,39 @@ class TableFile:
         with self.path.open("rb") as raw:
             return hashlib.file_digest(raw, "sha256").hexdigest()
 
-    def _split(self, lines: Iterable[str]) -> Iterator[list[str]]:
+    def _split(self, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         if len(self.separator) > 1 or not self.is_quoted:
-            yield from (line.rstrip("\r\n").split(self.separator) for line in lines)
+            yield from enumerate((line.rstrip("\r\n").split(self.separator) for line in lines), start=1)
             return
+        taken: list[str] = []  # the lines of a record
+        start = 1
+        reader = csv.reader(_noting(lines, taken), delimiter=self.separator)
         try:
-            yield from csv.reader(lines, delimiter=self.separator)
+            for fields in reader:
+                if len(taken) > 1:  # a stray mark would silently swallow the lines up to the next one
+                    next(csv.reader(taken, delimiter=self.separator, strict=True))
+                yield start, fields
+                start += len(taken)
+                taken.clear()
         except csv.Error as error:
-            raise UserError(f"{self.path}: cannot be read as lines of fields ({error})") from error
+            if len(taken) == 1:
+                raise UserError(f"{self.path} line {start}: cannot be read as fields ({error})") from error
+            raise UserError(
+                f"{self.path} line {start}: a field begins with a quotation mark, and none ends it; remove the mark, "
+                "or, if the file uses such marks as plain text, set is_quoted = false in a TOML description"
+            ) from None
+
+
+def without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table without the rows at its end in which all values are missing."""
+    is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    return table.head(table.height - int(is_blank.reverse().cum_min().sum()))
+
+
+def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 def _renamed_from(column: str) -> str | None:

@@ -6,6 +6,7 @@ which is more lenient with them. When parsing fails or gives nulls, the file is 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 import polars as pl
 
 from gfn4rec.config import nearest
-from gfn4rec.data.table_file import TableFile
+from gfn4rec.data.table_file import TableFile, without_blank_end
 from gfn4rec.data.values import Place, parse_flags, parse_ids, parse_numbers, parse_times
 from gfn4rec.errors import UserError
 
@@ -45,7 +46,8 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
     if file.format == "jsonl" and file.is_published:
         return _read_json_lines(file, kinds)
     if file.format == "text" and not file.is_published and file.has_quotes():
-        return typed_table(file, _read_quoted(file, kinds), kinds)
+        lines, table = _read_quoted(file, kinds)
+        return typed_table(_Lines(file, lines), table, kinds)
     try:
         table = scan_table(file, kinds).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -53,10 +55,11 @@ def read_table(file: TableFile, kinds: Kinds) -> pl.DataFrame:
             raise diagnose(file, error) from error
         _refuse_broken_lines(file)
         table = _as_text(file, kinds, error)
+    if file.format == "text" and not file.is_published and not file.has_even_lines():
+        _refuse_broken_lines(file)  # polars skips fields that are too many
     if file.format == "text" and any(table[name].has_nulls() for name in kinds):
         _refuse_broken_lines(file)
-        is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
-        table = table.head(table.height - int(is_blank.reverse().cum_min().sum()))  # blank lines at the end
+        table = without_blank_end(table)
     return typed_table(file, table, kinds)
 
 
@@ -122,19 +125,36 @@ def _as_text(file: TableFile, kinds: Kinds, error: Exception) -> pl.DataFrame:
         raise diagnose(file, error) from error
 
 
-def _read_quoted(file: TableFile, kinds: Kinds) -> pl.DataFrame:
-    """Read the columns as strings with the csv module."""
+@dataclass(frozen=True)
+class _Lines:
+    """A file whose records may have several lines, and where each of them begins."""
+
+    file: TableFile
+    lines: Sequence[int]
+
+    @property
+    def label(self) -> str:
+        return self.file.label
+
+    def locate(self, row: int) -> str:
+        return f"{self.file.path} line {self.lines[row]}"
+
+
+def _read_quoted(file: TableFile, kinds: Kinds) -> tuple[list[int], pl.DataFrame]:
+    """Read the columns as strings with the csv module, and the lines in which records begin."""
     available = file.column_names()
     _check_file_columns(file, available, kinds)
     positions = [available.index(name) for name in kinds]
+    lines: list[int] = []
     columns: list[list[str | None]] = [[] for _ in kinds]
-    for number, fields in enumerate(file.records(), start=1):
-        if number < file.first_line or not any(fields):
+    for line, fields in islice(file.numbered_records(), file.first_line - 1, None):
+        if not any(fields):
             continue
-        _refuse_wrong_length(file, number, fields, len(available))
+        file.refuse_wrong_length(line, fields, len(available))
         for column, position in zip(columns, positions, strict=True):
             column.append(fields[position] or None)
-    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=dict.fromkeys(kinds, pl.String))
+        lines.append(line)
+    return lines, pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=dict.fromkeys(kinds, pl.String))
 
 
 def _read_json_lines(file: TableFile, kinds: Kinds) -> pl.DataFrame:
@@ -199,23 +219,16 @@ def _json_objects(file: TableFile) -> Iterator[tuple[int, dict[str, object]]]:
         except json.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
-            raise UserError(
-                f"{file.path} line {number}: not a JSON object; the line is broken or the file is truncated"
-            )
+            remedy = "the line is broken or the file is truncated"
+            if number == 1 and line.lstrip().startswith(("[{", "[\n", "[\r")):
+                remedy = "the file is one list; write one object per line, as `jq -c '.[]'` does"
+            raise UserError(f"{file.path} line {number}: not a JSON object; {remedy}")
         yield number, value
 
 
 def _refuse_broken_lines(file: TableFile) -> None:
     """Raise an error at the first line with too few or too many fields."""
     num_columns = len(file.column_names())
-    for number, fields in enumerate(file.records(), start=1):
+    for line, fields in file.numbered_records():
         if any(fields):
-            _refuse_wrong_length(file, number, fields, num_columns)
-
-
-def _refuse_wrong_length(file: TableFile, number: int, fields: list[str], num_columns: int) -> None:
-    if len(fields) != num_columns:
-        raise UserError(
-            f"{file.path} line {number}: {len(fields)} fields where {num_columns} are expected; "
-            "the line is broken or the file is truncated"
-        )
+            file.refuse_wrong_length(line, fields, num_columns)

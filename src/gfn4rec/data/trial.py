@@ -90,4 +90,4 @@ def _say_little(guess: Guess, log: Interactions) -> list[str]:
             "sampled items for policies that also need items without a response"
         ]
     entries = [BehaviourEntry(name=name, weight=1.0, rate=rate) for name, rate in rates.items()]
-    return warnings_of(entries, log.log.height, log.has_slates)
+    return warnings_of(entries, log.log.height, log.has_slates, is_filtered=False)

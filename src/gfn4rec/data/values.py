@@ -7,6 +7,9 @@ import polars as pl
 from gfn4rec.errors import UserError
 
 _FLAGS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
+NO_VALUE = ("", "NULL", "null", "NaN", "nan", "None", "<NA>", "\\N")  # what exports write where nothing is known
+_MOST_EXACT = 2**53  # larger floats have lost digits
+_DECIMAL_COMMA = r"^-?\d+,\d+$"
 _ISO_DATE = r"^\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}"
 
 
@@ -24,12 +27,21 @@ class Place(Protocol):
 
 
 def parse_ids(column: pl.Series) -> pl.Series:
-    """Convert ids to integers if all of them are plain integers; empty text becomes null."""
+    """Convert ids to integers if all of them are whole numbers; text for a missing value becomes null.
+
+    An integer column with gaps is often exported as 12.0; that is the same id as 12 in another file.
+    """
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+        is_whole = (column == column.floor()).all() and (column.abs() <= _MOST_EXACT).all()
+        return column.cast(pl.Int64) if is_whole else column
     if column.dtype != pl.String:
         return column
-    column = column.replace("", None)
-    numbers = column.cast(pl.Int64, strict=False)
-    is_plain = (numbers.cast(pl.String) == column).all() and numbers.null_count() == column.null_count()
+    column = column.str.strip_chars()
+    column = column.set(column.is_in(NO_VALUE), None)
+    digits = column.str.strip_suffix(".0")
+    numbers = digits.cast(pl.Int64, strict=False)
+    is_plain = (numbers.cast(pl.String) == digits).all() and numbers.null_count() == column.null_count()
     return numbers if is_plain else column
 
 
@@ -38,14 +50,17 @@ def parse_flags(place: Place, column: pl.Series) -> pl.Series:
     flags = column.str.strip_chars().str.to_lowercase().replace_strict(_FLAGS, default=None, return_dtype=pl.Float64)
     numbers = column.cast(pl.Float64, strict=False)
     parsed = pl.select(pl.coalesce(flags, numbers)).to_series().alias(column.name)
-    refuse_unparsed(place, column, parsed, "is neither 0 nor 1")
+    remedy = f'; say which value counts, as in "NAME={column.name}==VALUE"'
+    refuse_unparsed(place, column, parsed, "is neither 0 nor 1", remedy)
     return parsed
 
 
 def parse_numbers(place: Place, column: pl.Series) -> pl.Series:
     """Parse numbers; empty text becomes null."""
-    parsed = column.replace("", None).cast(pl.Float64, strict=False)
-    refuse_unparsed(place, column.replace("", None), parsed, "is not a number")
+    column = column.str.strip_chars().replace("", None)
+    parsed = column.cast(pl.Float64, strict=False)
+    remedy = "; write a point for the decimal comma" if column.str.contains(_DECIMAL_COMMA).any() else ""
+    refuse_unparsed(place, column, parsed, "is not a number", remedy)
     return parsed
 
 
@@ -57,7 +72,7 @@ def parse_times(place: Place, column: pl.Series) -> pl.Series:
         return column.cast(pl.Float64)
     if column.dtype != pl.String:
         return column
-    column = column.replace("", None)
+    column = column.str.strip_chars().replace("", None)
     known = column.drop_nulls()
     if len(known) and known.head(1).str.contains(_ISO_DATE).all():
         try:
@@ -92,9 +107,12 @@ def refuse_missing(place: Place, table: pl.DataFrame) -> None:
             )
 
 
-def refuse_unparsed(place: Place, text: pl.Series, parsed: pl.Series, problem: str) -> None:
+def refuse_unparsed(place: Place, text: pl.Series, parsed: pl.Series, problem: str, remedy: str = "") -> None:
     """Raise an error at the first value that parsing lost."""
     lost = (parsed.is_null() & text.is_not_null()).arg_true()
     if len(lost):
         row = int(lost[0])
-        raise UserError(f"{place.locate(row)}: column {text.name!r} {problem}: {text[row]!r}")
+        where = f"{place.locate(row)}: column {text.name!r}"
+        if text[row] == text.name:
+            raise UserError(f"{where} holds its own name; delete this line, which repeats the header")
+        raise UserError(f"{where} {problem}: {text[row]!r}{remedy}")

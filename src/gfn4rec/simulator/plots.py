@@ -49,7 +49,7 @@ def plot_support(bins: Sequence[SupportBin]) -> bytes:
             axes[1].plot([tick for tick, _ in known], values, marker="o", color=colour, label=key)
         axes[1].set(title="What is not known of any item", ylim=(0, None))
     for axis in axes:
-        axis.set(xticks=list(ticks), xticklabels=labels, xlabel="rows of the item that were learned from")
+        axis.set(xticks=list(ticks), xticklabels=labels, xlabel="training rows of the item")
         axis.legend(fontsize="small")
     return figure_bytes(figure)
 

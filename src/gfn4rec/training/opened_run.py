@@ -72,8 +72,8 @@ class Users:
         if pessimism == 0:
             return self
         raise UserError(
-            f"pessimism {pessimism:g}: these simulated users believe all that is predicted; only a simulator that "
-            "`gfn4rec simulator train` made without --paper has a pessimism"
+            f"pessimism {pessimism:g}: this simulator has none; only simulators that `gfn4rec simulator train` makes "
+            "without --paper have a pessimism"
         )
 
     def environment(self, seed: int, num_users: int | None = None, start_rows: Tensor | None = None) -> UserEnvironment:

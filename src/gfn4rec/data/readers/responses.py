@@ -108,6 +108,9 @@ def parse_behaviour(text: str) -> tuple[str, BehaviourConfig]:
     """Parse the flag's `click`, `click=is_click` or `like=rating>=4`: a name, and what counts as this response."""
     where = f"--behaviour {text!r}"
     match = _NAMED.fullmatch(text.strip())
+    has_name = match is not None and not (match["response"] or "").startswith("=")
+    if not has_name and _RESPONSE.fullmatch(text.strip()):
+        raise UserError(f"{where}: begin with a name, as in NAME={text.strip()}")
     if match is None:
         raise UserError(f"{where}: write NAME, or NAME= and {FORM}")
     name = match["name"].strip()
