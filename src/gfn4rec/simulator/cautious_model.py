@@ -46,7 +46,8 @@ class CautiousNetwork(ItemLogits):
         config: CautiousConfig,
     ) -> None:
         super().__init__(num_users, num_items, num_behaviours, user_features, item_features, config, num_behaviours + 1)
-        self.later_positions = nn.Parameter(torch.zeros(max(0, config.num_positions - 1), num_behaviours))
+        if config.num_positions:
+            self.later_positions = nn.Parameter(torch.zeros(config.num_positions - 1, num_behaviours))
 
     @torch.no_grad()
     def start_positions(self, effect_KR: Tensor) -> None:
