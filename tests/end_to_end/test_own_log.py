@@ -40,13 +40,13 @@ num_users = 32
 """
 
 
-def prepare_and_simulate(cli: Cli, log: Path, folder: Path) -> None:
+def prepare_and_simulate(cli: Cli, log: Path, folder: Path, *more: object) -> None:
     """`folder/data` and `folder/sim`."""
     columns = ["--user-column", "who", "--item-column", "what", "--time-column", "when", "--behaviour", "click=clicked"]
     assert cli("data", "prepare", log, "--out", folder / "data", *columns, "--slate-size", 3).code == 0
     (folder / "model.toml").write_text("num_epochs = 4\nbatch_windows = 8\nlearning_rate = 0.01\nmin_rows = 20\n")
     simulator = ["simulator", "train", folder / "data", "--out", folder / "sim"]
-    assert cli(*simulator, "--config", folder / "model.toml").code == 0
+    assert cli(*simulator, "--config", folder / "model.toml", *more).code == 0
 
 
 def test_from_a_csv_to_slates(cli: Cli, log: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def run_two(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_two_processes_earn_what_one_does(cli: Cli, log: Path, tmp_path: Path) -> None:
-    prepare_and_simulate(cli, log, tmp_path)
+    prepare_and_simulate(cli, log, tmp_path, "--paper")  # users who respond often, so that rewards have little noise
     (tmp_path / "run.toml").write_text(SETTINGS)
     train = ["train", "online", "--data", tmp_path / "data", "--simulator", tmp_path / "sim"]
     train += ["--config", tmp_path / "run.toml", "--json"]
