@@ -34,7 +34,7 @@ def plot_support(bins: Sequence[SupportBin]) -> bytes:
     ticks = range(len(bins))
     labels = [f"{part.fewest}+" if part.most is None else f"{part.fewest}-{part.most}" for part in bins]
     has_ignorance = any(part.disagreement is not None for part in bins)
-    figure = Figure(figsize=(5.2 * (1 + has_ignorance), 3.6), layout="constrained")
+    figure = Figure(figsize=(6.4 * (1 + has_ignorance), 3.6), layout="constrained")
     axes = figure.subplots(1, 1 + has_ignorance, squeeze=False)[0]
     filled = [(tick, part) for tick, part in zip(ticks, bins, strict=True) if part.num_rows]
     for number, name in enumerate(filled[0][1].predicted if filled else ()):
@@ -50,7 +50,7 @@ def plot_support(bins: Sequence[SupportBin]) -> bytes:
         axes[1].set(title="What is not known of any item", ylim=(0, None))
     for axis in axes:
         axis.set(xticks=list(ticks), xticklabels=labels, xlabel="training rows of the item")
-        axis.legend(fontsize="small")
+        axis.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     return figure_bytes(figure)
 
 
