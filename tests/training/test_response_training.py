@@ -18,6 +18,7 @@ from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
 from gfn4rec.simulator.truth import bayes_auc
 from gfn4rec.training import response_loop, response_training
 from gfn4rec.training.response_loop import (
+    LEFT_OUT,
     TEST,
     TRAIN,
     VAL,
@@ -108,6 +109,19 @@ def test_windows_read_the_rows_of_histories_alone() -> None:
     windows = cut_windows(torch.tensor([0]), 8, 2, 1, lambda row: num_before[row])
     assert windows.end.tolist() == [3, 4, 5, 6, 7, 8]
     assert windows.first.tolist() == [0, 0, 0, 0, 0, 1]  # row 7 is predicted from rows 4 and 6
+
+
+def test_a_cautious_simulator_learns_from_no_held_out_slate(data: SlateData) -> None:
+    """Users with fewer than 40 rows have no held-out rows, but held-out slates; nobody is measured on those."""
+    config = CONFIG.model_copy(update={"val_rows": 3, "test_rows": 2, "min_rows": 40})
+    split, cautious = split_rows(data, config), split_rows(data, config.with_caution())
+    held_out = torch.cat([data.split("val"), data.split("test")])
+    first_row = {int(data.user_at(row)): int(row) for row in data.first_rows(held_out).sort(descending=True).values}
+    assert any(first_row[user] < data.first_row_U[user + 1] - 5 for user in first_row)
+    for row in range(data.num_rows):
+        is_held_out = row >= first_row.get(int(data.user_at(torch.tensor(row))), data.num_rows)
+        expected = LEFT_OUT if is_held_out and split[row] == TRAIN else int(split[row])
+        assert cautious[row] == expected
 
 
 @pytest.mark.parametrize("history", ["all", "responded"])

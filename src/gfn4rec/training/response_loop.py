@@ -21,7 +21,7 @@ from gfn4rec.simulator.response_model import ItemLogits, ResponseModel, Response
 from gfn4rec.training.optimisation import NotFinite, cosine_share, require_finite
 from gfn4rec.training.windows import Windows, cut_windows
 
-TRAIN, VAL, TEST = range(3)
+TRAIN, VAL, TEST, LEFT_OUT = range(4)
 _EVALUATION_ROWS = 2048
 Simulator: TypeAlias = ResponseModel | CautiousModel
 Report = Callable[[int, int, float], None]  # the step, the steps of an epoch, the mean loss so far
@@ -160,7 +160,11 @@ class TrainingLog:
 
 
 def split_rows(data: SlateData, config: ResponseTrainingConfig) -> Tensor:
-    """Return TRAIN, VAL or TEST for each row: the last rows of each user are the test set, the ones before them VAL."""
+    """Return TRAIN, VAL or TEST for each row: the last rows of each user are the test set, the ones before them VAL.
+
+    A cautious simulator does not learn from held-out slates of users with few rows, either: they are LEFT_OUT, so that
+    a policy that learned from its users can be measured on them.
+    """
     row = torch.arange(data.num_rows, device=data.device)
     user = data.user_at(row)
     from_end = data.first_row_U[user + 1] - 1 - row
@@ -169,6 +173,10 @@ def split_rows(data: SlateData, config: ResponseTrainingConfig) -> Tensor:
     split[from_end < config.val_rows + config.test_rows] = VAL
     split[from_end < config.test_rows] = TEST
     split[num_rows < config.min_rows] = TRAIN
+    if config.caution is not None:
+        is_held_out = torch.ones_like(row, dtype=torch.bool)
+        is_held_out[data.training_rows()] = False
+        split[is_held_out & (split == TRAIN)] = LEFT_OUT
     return split
 
 
