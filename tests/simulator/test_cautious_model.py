@@ -1,6 +1,7 @@
 """The cautious model: means of its networks, pessimism, disagreement, and what it learns of choices."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,11 @@ from gfn4rec.training.response_loop import (
     predict,
     split_rows,
     train_epoch,
+    window_logits,
+    window_targets,
 )
 from gfn4rec.training.response_training import train_response_model
+from tests.data.test_shown_slates import prepared
 
 SIZES: dict[str, Any] = {
     "dim": 8,
@@ -244,6 +248,36 @@ def test_it_learns_that_users_look_less_at_later_positions(tmp_path: Path) -> No
     environment = UserEnvironment(data, model, EnvironmentConfig(num_users=100, rho=0.0, slate_size=3))
     raw_BKR, *_ = environment.probabilities(data.latest(torch.arange(1, 101)), slate_BK)
     torch.testing.assert_close(raw_BKR[:, :, 0].logit(), shown_BK, atol=1e-4, rtol=0)
+
+
+def test_shown_slates_are_predicted_from_the_history_before_them(tmp_path: Path) -> None:
+    """User 1 is shown slates of items 1 and 2, then 5 and 4, then 1; the last row of a slate does not see the first."""
+    data = prepared(tmp_path, position_column="pos")
+    assert data.before_response(torch.arange(5)).tolist() == [0, 0, 2, 2, 4]
+    config = ResponseTrainingConfig(
+        model=ResponseModelConfig(**{**SIZES, "history_length": 4}, dropout=0.0),
+        caution=CautionConfig(num_members=1),
+        stride=1,
+        unknown_user_share=0.0,
+    )
+    torch.manual_seed(0)
+    model = build_model(config.sizes(data), data)
+    assert isinstance(model, CautiousModel)
+    (member,), row_N = model.members, torch.arange(data.num_rows)
+    with torch.no_grad():
+        member.later_positions.normal_()
+        vectors = member.state_vectors(member.encoder(data.requests(torch.tensor([0, 0, 2, 2, 4]))))
+        logit_NR = member.logits(vectors, member.encoder.items(data.item_at(row_N[:5])))[:, :-1]
+        position_N = torch.tensor([0, 1, 0, 1, 0])
+        expected_NR = logit_NR + position_N[:, None] * member.later_positions[0]
+        torch.testing.assert_close(predict(model, data, row_N).logit_NR[:5], expected_NR, atol=1e-5, rtol=0)
+        log = replace(TrainingLog.of(data, config), is_train_row=torch.ones(data.num_rows, dtype=torch.bool))
+        targets = window_targets(log, torch.tensor([0]), torch.Generator().manual_seed(0))
+        assert targets is not None
+        window_NR, _ = window_logits(member, targets)
+    torch.testing.assert_close(window_NR[:5, :-1], logit_NR, atol=1e-5, rtol=0)
+    assert targets.position_X is not None
+    assert targets.position_X.tolist() == position_N.tolist()
 
 
 def test_support_bins_by_hand(data: SlateData, model: CautiousModel) -> None:
