@@ -60,6 +60,13 @@ def test_trust_multiplies_what_is_left_by_influence(data: SlateData, cautious_us
         left = share - 0.3 * float(similarity_BK[row, place])
         assert float(raw_BKR[row, place, 0]) == pytest.approx(trust * left, abs=1e-6)
         assert float(probability_BKR[row, place, 0]) == pytest.approx(trust * min(1.0, max(0.0, left)), abs=1e-6)
+    # The last item is like no other, so its responses are certain, if it is believed at all.
+    cautious_users.item_embedding_ND[data.num_items] *= -1
+    cautious_users.trust_N[data.num_items] = 0.5
+    slate_BK = torch.tensor([[data.num_items, 1, 2]]).expand(8, -1)
+    raw_BKR, probability_BKR, _ = env.probabilities(env.request, slate_BK)
+    assert float(raw_BKR[0, 0, 0]) > 0.51
+    assert float(probability_BKR[0, 0, 0]) == pytest.approx(0.5)
 
 
 def test_influence_lowers_the_expected_reward_by_rho_times_similarity(data: SlateData, users: FixedUsers) -> None:
