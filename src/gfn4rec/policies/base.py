@@ -15,6 +15,7 @@ from gfn4rec.nn.sampling import choose
 from gfn4rec.nn.scoring import ItemMatrix, step_log_probs
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.draws import Generators, check_generators, draw_uniforms
 from gfn4rec.schema import Proposal, Request, Sampling, SlateBatch, check_slates
 
 CandidateIds: TypeAlias = Tensor | Sequence[int] | Sequence[Sequence[int]]
@@ -143,16 +144,18 @@ class Policy(nn.Module, ABC):
     def recommend(
         self,
         request: Request,
-        generator: torch.Generator | None = None,
+        generator: Generators | None = None,
         sampling: Sampling = Sampling(),  # noqa: B008
         candidates: CandidateIds | None = None,
     ) -> Proposal:
         """Propose a slate of different items for each request, with the log-probabilities of its steps.
 
         Candidates are item ids: (C,) for all requests, or (B, C) with 0 for padding. With probability epsilon an item
-        is drawn uniformly, by a re-ranker only from its ranker's list.
+        is drawn uniformly, by a re-ranker only from its ranker's list. With a generator for each request, a slate does
+        not depend on the other requests of the batch.
         """
         sampling = _for_requests(sampling, request.user_B)
+        check_generators(generator, len(request.user_B))
         if generator is None and not sampling.is_deterministic:
             raise UserError("sampling needs a generator; give one, or Sampling(greedy=True)")
         if not self.has_prior and bool((torch.as_tensor(sampling.reward_weight) != 1).any()):
@@ -163,13 +166,13 @@ class Policy(nn.Module, ABC):
             return Proposal(empty_BK.long(), empty_BK, empty_BK)
         with evaluating(self), torch.inference_mode():
             latent_BZ = self.draw_latent(num_requests, sampling, generator, device)
-            shape = (num_requests, self.catalogue.slate_size)
-            uniform_BK = torch.zeros(shape, dtype=torch.float64, device=device)
+            size = self.catalogue.slate_size
+            uniform_BK = torch.zeros(num_requests, size, dtype=torch.float64, device=device)
             if generator is not None:
-                uniform_BK.uniform_(generator=generator)
+                uniform_BK = draw_uniforms(num_requests, size, generator, device)
             chosen_from, weight = self._candidates(candidates, request), sampling.reward_weight
             plan = self.plan(Context(request, chosen_from, latent_BZ=latent_BZ, reward_weight=weight))
-            slate_BK, *log_probs = plan.sample(self.catalogue.slate_size, uniform_BK, sampling)
+            slate_BK, *log_probs = plan.sample(size, uniform_BK, sampling)
         if not bool(log_probs[0].isfinite().all()):
             raise RunError("the policy's scores are NaN or infinite: its weights have diverged; lower learning_rate")
         # Copies, because inference tensors cannot be used in training.
@@ -236,7 +239,7 @@ class Policy(nn.Module, ABC):
         self,
         num_requests: int,  # noqa: ARG002
         sampling: Sampling,  # noqa: ARG002
-        generator: torch.Generator | None,  # noqa: ARG002
+        generator: Generators | None,  # noqa: ARG002
         device: torch.device,  # noqa: ARG002
     ) -> Tensor | None:
         """Draw the latent vectors that slates are conditioned on, (B, Z), or return None if the policy has none."""
@@ -265,7 +268,7 @@ def _for_requests(sampling: Sampling, user_B: Tensor) -> Sampling:
     )
     greedy = sampling.greedy
     if isinstance(greedy, Tensor):
-        greedy = greedy.to(user_B.device) if greedy.dim() else bool(greedy)
+        greedy = greedy.to(user_B.device) if greedy.dim() and not greedy.all() else bool(greedy.all())
     return replace(sampling, temperature=temperature, greedy=greedy, reward_weight=reward_weight)
 
 

@@ -13,6 +13,7 @@ from gfn4rec.policies.backbone import Backbone, BackboneConfig
 from gfn4rec.policies.base import Context, Loss, Plan, Policy
 from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.draws import Generators, draw_normals
 from gfn4rec.schema import Sampling, SlateBatch
 
 _LOG_VARIANCE_RANGE = (-10.0, 10.0)
@@ -50,16 +51,15 @@ class ListCVAE(Policy):
 
     @override
     def draw_latent(
-        self, num_requests: int, sampling: Sampling, generator: torch.Generator | None, device: torch.device
+        self, num_requests: int, sampling: Sampling, generator: Generators | None, device: torch.device
     ) -> Tensor | None:
         """Draw noise in proportion to the temperature; greedy takes the prior's mean."""
-        shape = (num_requests, self.config.latent_dim)
-        temperature, greedy = sampling.temperature, sampling.greedy
+        width, temperature, greedy = self.config.latent_dim, sampling.temperature, sampling.greedy
         if greedy is True:
-            return torch.zeros(shape, device=device)
-        noise_BZ = torch.randn(shape, generator=generator, device=device)
-        noise_BZ = noise_BZ * (temperature[:, None] if isinstance(temperature, Tensor) else temperature)
-        return noise_BZ.masked_fill_(greedy[:, None], 0.0) if isinstance(greedy, Tensor) else noise_BZ
+            return torch.zeros(num_requests, width, device=device)
+        is_greedy_B = greedy if isinstance(greedy, Tensor) else None
+        noise_BZ = draw_normals(num_requests, width, generator, device, is_greedy_B)
+        return noise_BZ * (temperature[:, None] if isinstance(temperature, Tensor) else temperature)
 
     @override
     def plan(self, context: Context) -> Plan:
