@@ -27,8 +27,12 @@ MAY_IMPORT = {
     "serving": GROUND | {"data", "nn", "simulator", "policies", "evaluation", "training"},
     "api": GROUND | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving"},
     "experiments": GROUND | {"data", "simulator", "policies", "evaluation", "training", "api"},
+    "client": {"errors"},
+    "live": GROUND
+    | {"progress", "data", "nn", "simulator", "policies", "evaluation", "training", "serving", "api", "client"},
     "cli": GROUND
-    | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving", "api", "experiments"},
+    | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving", "api", "experiments"}
+    | {"live", "client"},
     "__init__": {"errors", "schema", "data", "simulator", "policies", "training", "serving", "api"},  # lazily
     "__main__": {"cli"},
 }

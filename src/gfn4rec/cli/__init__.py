@@ -14,12 +14,14 @@ from gfn4rec import __version__
 from gfn4rec.cli.data import app as data_app
 from gfn4rec.cli.evaluate import evaluate_command
 from gfn4rec.cli.help import MainGroup, use_plain_help
+from gfn4rec.cli.live import app as live_app
 from gfn4rec.cli.output import print_error
 from gfn4rec.cli.policy import app as policy_app
 from gfn4rec.cli.recommend import recommend_command
 from gfn4rec.cli.reproduce import reproduce_command
 from gfn4rec.cli.score import score_command
 from gfn4rec.cli.search import search_command
+from gfn4rec.cli.serve import serve_command
 from gfn4rec.cli.simulator import app as simulator_app
 from gfn4rec.cli.train import app as train_app
 from gfn4rec.errors import RunError, UserError
@@ -51,6 +53,8 @@ app.command("score", epilog="Example: gfn4rec score runs/gfn --user 42 --slate 1
 app.command(
     "search", epilog="Example: gfn4rec search gfn cf --data data/ml-1m --simulator simulators/ml-1m --out search"
 )(search_command)
+app.command("serve", epilog="Example: gfn4rec serve runs/mine --greediness 0.3")(serve_command)
+app.add_typer(live_app, name="live")
 use_plain_help(app, MainGroup)
 
 

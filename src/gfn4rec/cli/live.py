@@ -1,0 +1,61 @@
+"""`gfn4rec live`: parts of the live service as commands of their own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gfn4rec.cli.compute import ThreadsOption, choose_device
+from gfn4rec.cli.serve import (
+    BatchOption,
+    CheckpointOption,
+    DataOption,
+    LiveOption,
+    PublishOption,
+    RateOption,
+    SamplesOption,
+    StoreOption,
+    require_live,
+)
+
+app = typer.Typer(help="Parts of the live service (`gfn4rec serve`) as commands of their own.", no_args_is_help=True)
+
+
+@app.command("learn", epilog="Example: gfn4rec live learn runs/mine --samples-per-step 32")
+def learn_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of the run that is served.")],
+    live: LiveOption = None,
+    store: StoreOption = None,
+    samples_per_step: SamplesOption = 32,
+    publish_seconds: PublishOption = 30.0,
+    checkpoint_seconds: CheckpointOption = 30.0,
+    learning_batch: BatchOption = None,
+    learning_rate: RateOption = None,
+    data: DataOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Learn from the feedback of a service, and publish versions for it, until Ctrl-C.
+
+    `gfn4rec serve` runs this beside itself, unless it has --no-learner.
+    """
+    require_live()
+    import os
+
+    from gfn4rec.live.config import LearnerSettings
+    from gfn4rec.live.host import Place
+    from gfn4rec.live.running import learn, log_as_json
+
+    settings = LearnerSettings.parse(
+        {
+            "samples_per_step": samples_per_step,
+            "publish_seconds": publish_seconds,
+            "checkpoint_seconds": checkpoint_seconds,
+            "learning_batch": learning_batch,
+            "learning_rate": learning_rate,
+        },
+        "learn",
+    )
+    choose_device("cpu", threads or 1)
+    log_as_json()
+    os.nice(10)  # the service comes first
+    learn(Place.of(run, live, store), settings, data)

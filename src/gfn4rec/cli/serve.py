@@ -1,0 +1,110 @@
+"""`gfn4rec serve`: the live service."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gfn4rec.cli.compute import ThreadsOption, choose_device
+from gfn4rec.cli.output import out, tell, working
+from gfn4rec.errors import UserError
+
+LiveOption = Annotated[
+    Path | None,
+    typer.Option("--live", metavar="DIR", help="Directory of store, versions and learner; default: RUN/live."),
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="File of the SQLite store, or postgresql+psycopg://USER@HOST/DATABASE; default: DIR/store.db.",
+    ),
+]
+SamplesOption = Annotated[int, typer.Option(min=1, help="Closed slates for which one learning step is made.")]
+PublishOption = Annotated[float, typer.Option(min=0.1, help="Seconds between published versions.")]
+CheckpointOption = Annotated[float, typer.Option(min=0.1, help="Seconds between the learner's checkpoints.")]
+BatchOption = Annotated[
+    int | None, typer.Option(min=1, help="Slates in the batch of a learning step; default: as in online training.")
+]
+RateOption = Annotated[
+    float | None, typer.Option(help="Adam's learning rate; default: that of the policy's online training.")
+]
+DataOption = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data set, if it was moved.")]
+
+
+def serve_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a trained run.")],
+    live: LiveOption = None,
+    store: StoreOption = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; without keys, only this machine's.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
+    learner: Annotated[bool, typer.Option("--learner/--no-learner", help="Whether to learn from feedback.")] = True,
+    wait: Annotated[float, typer.Option(help="Seconds for which feedback to a slate is awaited.")] = 600.0,
+    greediness: Annotated[
+        float, typer.Option(help="From 0 (sampled slates) to 1 (the most likely items), unless a request says other.")
+    ] = 0.0,
+    reward_weight: Annotated[
+        float, typer.Option(help="0: what users choose; 1: the trained target; unless a request says other.")
+    ] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Probability that an item is drawn uniformly.")] = 0.0,
+    promote: Annotated[
+        bool, typer.Option("--promote/--no-promote", help="Whether new versions that pass their gates are promoted.")
+    ] = True,
+    samples_per_step: SamplesOption = 32,
+    publish_seconds: PublishOption = 30.0,
+    checkpoint_seconds: CheckpointOption = 30.0,
+    learning_batch: BatchOption = None,
+    learning_rate: RateOption = None,
+    data: DataOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Recommend slates over HTTP, take feedback, and learn from it while serving.
+
+    The service keeps everything in a directory of its own and goes on there when it is started again. Its page is at
+    the printed address.
+    """
+    require_live()
+    from gfn4rec.live.config import LearnerSettings, ServiceConfig
+    from gfn4rec.live.host import Host, Place
+    from gfn4rec.live.running import check_address, log_as_json, serve
+
+    config = ServiceConfig.parse(
+        {
+            "greediness": greediness,
+            "reward_weight": reward_weight,
+            "epsilon": epsilon,
+            "wait": wait,
+            "automatic_promotion": promote,
+        },
+        "serve",
+    )
+    settings = LearnerSettings.parse(
+        {
+            "samples_per_step": samples_per_step,
+            "publish_seconds": publish_seconds,
+            "checkpoint_seconds": checkpoint_seconds,
+            "learning_batch": learning_batch,
+            "learning_rate": learning_rate,
+        },
+        "serve",
+    )
+    check_address(host, port)
+    choose_device("cpu", threads or 1)
+    log_as_json()
+    with working(f"opening {run}"):
+        opened = Host(Place.of(run, live, store), config, settings if learner else None, data, threads)
+    shown = f"[{host}]" if ":" in host else host
+    tell(f"serving {run} at http://{shown}:{port}; Ctrl-C ends it")
+    serve(opened, host, port)
+    out().print(f"ended; `gfn4rec serve {run}` goes on where it was", highlight=False)
+
+
+def require_live() -> None:
+    """Raise a `UserError` unless the libraries of the live service are installed."""
+    try:
+        import alembic  # noqa: F401
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"{error.name} is not installed; `pip install 'gfn4rec[live]'` installs it") from error

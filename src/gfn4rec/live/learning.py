@@ -1,0 +1,244 @@
+"""The learner of the live service: reads samples in their order, learns, publishes versions.
+
+What it learns depends on the samples and their order alone, not on when they arrive: after every so many samples it
+makes one step. A learner that was killed begins again at its checkpoint and ends with the same weights.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.errors import UserError
+from gfn4rec.live.config import LearnerSettings
+from gfn4rec.live.encoding import Encoding
+from gfn4rec.live.growth import grow_learner
+from gfn4rec.live.items import LiveItems
+from gfn4rec.live.records import Sample
+from gfn4rec.live.store.decisions import samples_after
+from gfn4rec.live.store.state import item_changes_after
+from gfn4rec.live.store.store import Store
+from gfn4rec.live.versions import VersionManifest, Versions
+from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, load_weights, write_directory
+from gfn4rec.policies.base import Policy
+from gfn4rec.storage import MANIFEST, raw_manifest, write_whole
+from gfn4rec.training.config import OnlineConfig, resolve_settings
+from gfn4rec.training.online_learner import OnlineLearner, OnlineLearnerConfig
+from gfn4rec.training.optimisation import NotFinite
+from gfn4rec.training.run import POLICY
+
+FORMAT: Final = "gfn4rec live learner"
+_VERSION: Final = 1
+_READ_AT_ONCE: Final = 512
+STATUS: Final = "status.json"
+CHECKPOINT: Final = "checkpoint"
+
+
+class LearnerManifest(DirectoryManifest):
+    """`manifest.json` of the learner's checkpoint."""
+
+    format: str = FORMAT
+    version: int = _VERSION
+    cursor: int
+    """The last sample that was read."""
+    pending: int
+    """Samples read since the latest step."""
+    skipped: int
+    """Steps that were left out because the loss or its gradient was not finite."""
+    revision: int
+    """The catalogue that the weights know."""
+    settings: LearnerSettings = Field(default_factory=LearnerSettings)
+
+
+@dataclass
+class LearnerStatus:
+    """What the learner reports, as `status.json`."""
+
+    step: int
+    cursor: int
+    loss: float | None
+    samples_per_step: int
+    skipped: int
+    updated: float
+
+
+def learner_config(policy: str, settings: LearnerSettings) -> OnlineLearnerConfig:
+    """Return how a policy learns from live feedback: as in online training, at a constant rate."""
+    training = resolve_settings("online", policy).training
+    assert isinstance(training, OnlineConfig)
+    values = {name: getattr(training, name) for name in OnlineLearnerConfig.model_fields}
+    given = {name: getattr(settings, name) for name in ("learning_batch", "learning_rate")}
+    values |= {"learning_steps": 1, "schedule": "constant", "tensorboard": False}
+    return OnlineLearnerConfig.parse(values | {name: value for name, value in given.items() if value}, "learner")
+
+
+class LiveLearner:
+    """Learns a policy from the samples of a store; `take` is called again and again."""
+
+    def __init__(
+        self,
+        data: SlateData,
+        policy: Policy,
+        config: OnlineLearnerConfig,
+        settings: LearnerSettings,
+        store: Store,
+        directory: Path,
+        seed: int,
+    ) -> None:
+        self.data, self.settings, self.directory = data, settings, directory
+        self._config, self._store, self._encoding = config, store, Encoding(data)
+        self._versions = Versions(directory / "versions")
+        self._items = LiveItems.of(data)
+        self.learner = OnlineLearner(policy, config, seed)
+        self.cursor, self.pending, self.skipped = 0, 0, 0
+        self._losses: list[float] = []  # since the latest version
+        self._published_step = 0
+        self._resume()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is learned."""
+        return self.learner.policy
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything was learned since the latest version."""
+        return self.learner.num_learned > self._published_step
+
+    @property
+    def loss(self) -> float | None:
+        """The latest loss since the latest version."""
+        return self._losses[-1] if self._losses else None
+
+    def take(self, is_asked: Callable[[], bool] = lambda: False) -> int:
+        """Read what samples there are, at most a few hundred, and learn from them; return how many.
+
+        If asked to end, it stops after the step at hand.
+        """
+        with self._store.read() as connection:
+            samples = samples_after(connection, self.cursor, _READ_AT_ONCE)
+        position = 0
+        while position < len(samples) and not is_asked():
+            count = self._next_chunk(samples[position:])
+            self._observe(samples[position : position + count])
+            position += count
+        return position
+
+    def publish(self) -> VersionManifest:
+        """Publish the weights as the next version."""
+        number = max(self._versions.numbers(), default=1) + 1
+        loss = sum(self._losses) / len(self._losses) if self._losses else None
+        manifest = self._versions.publish(
+            self.policy,
+            number=number,
+            parent=number - 1,
+            trained_to_seq=self.cursor,
+            step=self.learner.num_learned,
+            revision=self._items.revision,
+            loss=loss,
+        )
+        self._losses, self._published_step = [], self.learner.num_learned
+        return manifest
+
+    def save(self) -> None:
+        """Write a checkpoint: cursor, weights, optimiser, buffer and random generators, whole or not at all."""
+        parts: dict[str, dict[str, Tensor]] = {POLICY: self.policy.state_dict(), **self.learner.state_dict()}
+        manifest = LearnerManifest(
+            cursor=self.cursor,
+            pending=self.pending,
+            skipped=self.skipped,
+            revision=self._items.revision,
+            settings=self.settings,
+        )
+        tensors = {f"{name}.safetensors": values for name, values in parts.items()}
+        write_directory(self.directory / "learner" / CHECKPOINT, manifest, tensors)
+
+    def report(self) -> None:
+        """Write the status that the service shows."""
+        status = LearnerStatus(
+            step=self.learner.num_learned,
+            cursor=self.cursor,
+            loss=self.loss,
+            samples_per_step=self.settings.samples_per_step,
+            skipped=self.skipped,
+            updated=time.time(),
+        )
+        write_whole(self.directory / "learner" / STATUS, json.dumps(status.__dict__))
+
+    def _next_chunk(self, samples: Sequence[Sample]) -> int:
+        """Return how many samples come before the next step, or before the catalogue changes again."""
+        missing, revision = (
+            self.settings.samples_per_step - self.pending,
+            max(samples[0].revision, self._items.revision),
+        )
+        later = (place for place, sample in enumerate(samples) if sample.revision > revision)
+        return min(missing, next(later, len(samples)))
+
+    def _observe(self, samples: Sequence[Sample]) -> None:
+        self._advance(samples[0].revision)
+        length = self.policy.config.history_length
+        request = self._encoding.request(
+            [sample.user for sample in samples], [sample.history for sample in samples], self._items, length
+        )
+        slate_BK = torch.tensor([[self._items.get(item).number for item in sample.slate] for sample in samples])
+        response_BKR = torch.stack([self._encoding.responses(sample.responses) for sample in samples])
+        self.learner.observe(request, slate_BK, response_BKR)
+        self.cursor, self.pending = samples[-1].seq, self.pending + len(samples)
+        if self.pending == self.settings.samples_per_step:
+            self.pending = 0
+            if self.cursor >= self._config.learning_batch:  # before, the same few slates would fill the batch
+                self._learn()
+
+    def _learn(self) -> None:
+        try:
+            loss = self.learner.learn()["loss"]
+        except NotFinite:
+            self.skipped += 1
+            return
+        assert isinstance(loss, float)
+        self._losses.append(loss)
+
+    def _advance(self, revision: int) -> None:
+        """Let the policy know the items of a revision of the catalogue."""
+        if revision > self._items.revision:
+            with self._store.read() as connection:
+                changes = item_changes_after(connection, self._items.revision)
+            self._items = self._items.after(change for change in changes if change.revision <= revision)
+            grow_learner(self.learner, self.data, self._items)
+
+    def _resume(self) -> None:
+        path = self.directory / "learner" / CHECKPOINT
+        if not (path / MANIFEST).exists():
+            return
+        values = raw_manifest(path, FORMAT, _VERSION, "checkpoint", "`gfn4rec live learn`")
+        manifest = LearnerManifest.parse(values, str(path))
+        check_files(path, manifest.files, "delete it to learn from the first sample again")
+        if manifest.settings.samples_per_step != self.settings.samples_per_step:
+            known = manifest.settings.samples_per_step
+            raise UserError(f"{path}: was made with {known} samples per step; keep that, or delete it to begin again")
+        tensors = {name: load_tensors(path / f"{name}.safetensors") for name in (POLICY, *self.learner.state_dict())}
+        self._advance(manifest.revision)
+        load_weights(self.policy, tensors.pop(POLICY), path)
+        self.learner.load_state_dict(tensors)
+        self.cursor, self.pending, self.skipped = manifest.cursor, manifest.pending, manifest.skipped
+        self._published_step = self._versions_step()
+
+    def _versions_step(self) -> int:
+        numbers = self._versions.numbers()
+        return self._versions.manifest(numbers[-1]).step if numbers else 0
+
+
+def read_status(directory: Path) -> dict[str, Any] | None:
+    """Return the learner's latest report, or None."""
+    try:
+        values = json.loads((directory / "learner" / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return values if isinstance(values, dict) else None

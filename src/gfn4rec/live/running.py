@@ -1,0 +1,119 @@
+"""The processes of the live service: one serves, one learns."""
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from filelock import FileLock, Timeout
+
+from gfn4rec.errors import UserError
+from gfn4rec.live.config import LearnerSettings
+from gfn4rec.live.host import Host, Place
+from gfn4rec.live.http.app import create_app
+from gfn4rec.live.learning import LiveLearner, learner_config
+from gfn4rec.live.store.store import Store
+from gfn4rec.live.store.writer import StoreError
+from gfn4rec.live.supervisor import is_orphan
+from gfn4rec.storage import make_directory
+from gfn4rec.training.interruption import asked_to_end
+from gfn4rec.training.opened_run import OpenedRun
+
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_LOG: Final = logging.getLogger(__name__)
+_PAUSE: Final = 0.25  # seconds without new samples before the learner reads again
+_SECONDS_FOR_LOCK: Final = 30.0
+
+
+def check_address(address: str, port: int) -> None:
+    """Raise a `UserError` unless the service may listen there: without keys, only this machine may reach it."""
+    if address not in LOOPBACK:
+        raise UserError(f"--host {address}: without keys the service answers this machine only; write 127.0.0.1")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise UserError(f"--port {port}: cannot be used ({error.strerror}); choose another") from error
+
+
+def serve(host: Host, address: str, port: int) -> None:
+    """Answer requests until asked to end."""
+    config = uvicorn.Config(
+        create_app(host), address, port, log_level="warning", access_log=False, timeout_graceful_shutdown=10
+    )
+    uvicorn.Server(config).run()
+
+
+def learn(
+    place: Place,
+    settings: LearnerSettings,
+    data: Path | None = None,
+    report: Callable[[int, int, float | None], None] = lambda *_: None,
+) -> None:
+    """Learn from the samples of a store until asked to end. `report` receives step, cursor and loss."""
+    make_directory(place.directory / "learner")
+    lock = FileLock(place.directory / "learner" / "lock")
+    try:
+        lock.acquire(timeout=_SECONDS_FOR_LOCK)
+    except Timeout:
+        raise UserError(f"{place.directory}: another learner is at work there; stop it first") from None
+    with lock, asked_to_end() as is_asked:
+        opened = OpenedRun.open(place.run, data)
+        store = Store(place.store, read_only=True)
+        config = learner_config(opened.settings.policy, settings)
+        learner = LiveLearner(
+            opened.data, opened.policy, config, settings, store, place.directory, opened.settings.seed
+        )
+        learner.report()
+        _learn_until(lambda: is_asked() or is_orphan(), learner, settings, report)
+        store.close()
+
+
+def _learn_until(
+    is_asked: Callable[[], bool],
+    learner: LiveLearner,
+    settings: LearnerSettings,
+    report: Callable[[int, int, float | None], None],
+) -> None:
+    saved_at = published_at = time.monotonic()
+    saved_cursor = learner.cursor
+    while not is_asked():
+        try:
+            count = learner.take(is_asked)
+        except StoreError as error:
+            _LOG.warning("the store cannot be read (%s); it is tried again", error)
+            count = 0
+        learner.report()
+        report(learner.learner.num_learned, learner.cursor, learner.loss)
+        now = time.monotonic()
+        if learner.has_news and now - published_at >= settings.publish_seconds:
+            learner.publish()
+            published_at = now
+        if learner.cursor > saved_cursor and now - saved_at >= settings.checkpoint_seconds:
+            learner.save()
+            saved_at, saved_cursor = now, learner.cursor
+        if not count:
+            time.sleep(_PAUSE)
+    if learner.cursor > saved_cursor:
+        learner.save()
+
+
+def log_as_json() -> None:
+    """Log to standard error, one JSON object per line."""
+
+    class AsJson(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            values = {"time": self.formatTime(record), "level": record.levelname, "message": record.getMessage()}
+            if record.exc_info:
+                values["error"] = self.formatException(record.exc_info)
+            return json.dumps(values)
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(AsJson())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

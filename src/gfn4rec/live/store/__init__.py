@@ -1,0 +1,1 @@
+"""The durable store of the live service: SQLite or PostgreSQL."""

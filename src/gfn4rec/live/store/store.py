@@ -1,0 +1,193 @@
+"""Opening a store: SQLite in a file, or PostgreSQL by its address."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from filelock import FileLock, Timeout
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from gfn4rec.errors import UserError
+from gfn4rec.live.store.writer import Operation, StoreError, Writer
+
+Result = TypeVar("Result")
+_DIALECTS: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+_ADVISORY_LOCK: Final = 0x67666E34726563  # one service per PostgreSQL database
+_SECONDS_TO_CONNECT: Final = 3
+
+
+class Store:
+    """A store with at most one writing connection, which `write` uses, and others that only read.
+
+    One connection writes because SQLite before 3.51.3 can lose commits if two write and checkpoint at once, and because
+    operations that share a transaction share its wait for the disk.
+    """
+
+    def __init__(self, url: str, read_only: bool = False) -> None:
+        self.url = _parsed(url)
+        self.dialect = _DIALECTS[self.url.get_backend_name()]
+        self._lock = None if read_only else self._take_lock()
+        self._reading = _engine(self.url, read_only=True)
+        self._writer: Writer | None = None
+        if read_only:
+            return
+        try:
+            self._migrate()
+        except BaseException:
+            self._release_lock()
+            raise
+        self._writer = Writer(self._writing_connection)
+
+    def write(self, operation: Operation[Result]) -> Future[Result]:
+        """Return the future result of an operation, which is there once it is committed."""
+        assert self._writer is not None, "opened for reading"
+        return self._writer.submit(operation)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """Yield a connection that only reads; a failure raises `StoreError`."""
+        try:
+            with self._reading.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise StoreError(str(error.orig).splitlines()[0]) from error
+
+    @property
+    def problem(self) -> str | None:
+        """Why the latest write failed; None if it did not."""
+        return None if self._writer is None else self._writer.problem
+
+    def close(self) -> None:
+        """Finish waiting writes and let go of the store."""
+        if self._writer is not None:
+            self._writer.close()
+        self._reading.dispose()
+        self._release_lock()
+
+    def _take_lock(self) -> FileLock | None:
+        """Refuse a second service on an SQLite file; PostgreSQL's lock belongs to the writing connection."""
+        if self.url.database is None or self.dialect != "SQLite":
+            return None
+        path = Path(self.url.database)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path.with_name(f"{path.name}.lock"))
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"{path}: another service uses this store; stop it, or choose another --store") from None
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --store") from error
+        return lock
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def _writing_connection(self) -> sa.Connection:
+        connection = _engine(self.url).connect()
+        if self.dialect == "PostgreSQL":
+            is_free = connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_LOCK)))
+            connection.commit()
+            if not is_free:
+                connection.close()
+                raise StoreError("another service uses this store")
+        return connection
+
+    def _migrate(self) -> None:
+        """Create the tables, or bring those of an older version up to date."""
+        where = self.url.render_as_string(hide_password=True)
+        try:
+            connection = self._writing_connection()
+        except StoreError as error:
+            raise UserError(f"{where}: {error}; stop it, or choose another --store") from error
+        except DBAPIError as error:
+            reason = str(error.orig).splitlines()[0]
+            raise UserError(f"{where}: the store cannot be opened ({reason})") from error
+        try:
+            self._check(connection, where)
+            config = Config()
+            config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+            config.attributes["connection"] = connection
+            with connection.begin():
+                command.upgrade(config, "head")
+        except CommandError as error:
+            raise UserError(f"{where}: was made by a newer gfn4rec; install that one ({error})") from error
+        except DBAPIError as error:
+            raise UserError(f"{where}: is not a store ({str(error.orig).splitlines()[0]})") from error
+        finally:
+            connection.close()
+            connection.engine.dispose()
+
+    def _check(self, connection: sa.Connection, where: str) -> None:
+        """Refuse a damaged SQLite file, or a file system without the log that makes commits safe."""
+        if self.dialect != "SQLite":
+            return
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+        state = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        connection.rollback()
+        if mode != "wal":
+            raise UserError(f"{where}: its file system has no write-ahead log (mode {mode}); choose a local disk")
+        if state != "ok":
+            raise UserError(f"{where}: damaged ({state}); restore it from a copy, or choose another --store")
+
+
+def _parsed(url: str) -> sa.URL:
+    """Return the address of a store; a plain path is an SQLite file."""
+    if "://" not in url:
+        return sa.URL.create("sqlite", database=str(Path(url).resolve()))
+    try:
+        parsed = sa.make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise UserError(f"--store {url}: {_SCHEMES}") from error
+    name = parsed.get_backend_name()
+    if name not in _DIALECTS or (name == "postgresql" and parsed.get_driver_name() != "psycopg"):
+        raise UserError(f"--store {parsed.render_as_string()}: {_SCHEMES}")
+    if name == "sqlite":
+        if not parsed.database or parsed.database == ":memory:":
+            raise UserError(f"--store {url}: name a file, because what is in memory is lost")
+        parsed = sa.URL.create("sqlite", database=str(Path(parsed.database).resolve()))
+    return parsed
+
+
+_SCHEMES: Final = "write the path of a file for SQLite, or postgresql+psycopg://USER@HOST/DATABASE"
+
+
+def _engine(url: sa.URL, read_only: bool = False) -> sa.Engine:
+    if url.get_backend_name() == "postgresql":
+        arguments = {"connect_timeout": _SECONDS_TO_CONNECT}
+        if read_only:
+            return sa.create_engine(url, connect_args=arguments, pool_pre_ping=True)
+        return sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
+    if read_only:
+        assert url.database is not None
+        uri = f"{Path(url.database).as_uri()}?mode=ro"
+        return sa.create_engine("sqlite://", creator=_sqlite_reader(uri), poolclass=sa.QueuePool)
+    engine = sa.create_engine(
+        url, connect_args={"check_same_thread": False, "isolation_level": None}, poolclass=NullPool
+    )
+    sa.event.listen(engine, "connect", _set_up_sqlite)
+    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def _sqlite_reader(uri: str) -> Callable[[], Any]:
+    import sqlite3
+
+    return lambda: sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=_SECONDS_TO_CONNECT)
+
+
+def _set_up_sqlite(connection: DBAPIConnection, _: object) -> None:
+    cursor = connection.cursor()
+    # A commit is on the disk before it returns, and survives a loss of power.
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=3000"):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
