@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -68,13 +69,12 @@ class Desk:
             if isinstance(want, _Wanted)
             for place in range(ask.num_slates)
         ]
-        proposal = self._propose([(ask, want, place) for ask, want, place in rows]) if rows else None
-        decisions: dict[str, list[Decision]] = {}
-        for row, (ask, want, place) in enumerate(rows):
-            assert proposal is not None
-            decisions.setdefault(ask.request_id, []).append(self._decision(ask, want, place, proposal, row))
+        proposal = self._propose(rows) if rows else None
+        decisions = iter(
+            [self._decision(*place, proposal, row) for row, place in enumerate(rows) if proposal is not None]
+        )
         return [
-            want if isinstance(want, UserError) else decisions[ask.request_id][: ask.num_slates]
+            want if isinstance(want, UserError) else list(islice(decisions, ask.num_slates))
             for ask, want in zip(asks, wanted, strict=True)
         ]
 
