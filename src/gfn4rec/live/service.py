@@ -23,8 +23,10 @@ from gfn4rec.live.store.decisions import (
     Waits,
     add_events,
     close_due,
+    find_decisions,
     insert_decisions,
     mark_shown,
+    reused,
     shown_slates,
 )
 from gfn4rec.live.store.state import add_item_change, item_changes_after
@@ -148,16 +150,32 @@ class LiveService:
         desk = self._current_desk()
         decided = desk.decide(asks, self._lived(asks))
         good: list[tuple[list[Decision], Future[Reply]]] = []
-        for result, future in zip(decided, futures, strict=True):
+        wrong: list[tuple[Ask, UserError, Future[Reply]]] = []
+        for ask, result, future in zip(asks, decided, futures, strict=True):
             if isinstance(result, UserError):
-                fail(future, result)
+                wrong.append((ask, result, future))
             else:
                 good.append((result, future))
+        if wrong:
+            self._refuse(wrong)
         if not good:
             return
         batch = [decisions for decisions, _ in good]
         stored = self.store.write(lambda connection: insert_decisions(connection, batch, self.clock(), self._waits))
         stored.add_done_callback(partial(_resolve_all, [future for _, future in good]))
+
+    def _refuse(self, wrong: Sequence[tuple[Ask, UserError, Future[Reply]]]) -> None:
+        """Answer requests that cannot be decided: with what was decided then, if the catalogue has changed since."""
+        with self.store.read() as connection:
+            stored = find_decisions(connection, {ask.request_id for ask, *_ in wrong})
+        for ask, error, future in wrong:
+            known = stored.get(ask.request_id)
+            if known is None:
+                fail(future, error)
+            elif known[0].body_hash == ask.body_hash:
+                resolve(future, known)
+            else:
+                fail(future, reused(ask.request_id))
 
     def _lived(self, asks: Sequence[Ask]) -> dict[str, list[tuple[float, History]]]:
         """Return what users have been shown since the log, as far as the policy reads it."""
@@ -165,10 +183,11 @@ class LiveService:
         users = {ask.user for ask in asks if ask.user is not None and ask.history is None}
         if not users or not length:
             return {}
-        # Histories of responses alone skip items, so that more slates are needed to fill them.
-        num_slates = length if self.data.is_responded_only else -(-length // self.data.slate_size)
+        # Histories of responses alone read one item or more of a slate with feedback, and nothing of others.
+        is_responded_only = self.data.is_responded_only
+        num_slates = length if is_responded_only else -(-length // self.data.slate_size)
         with self.store.read() as connection:
-            return {user: shown_slates(connection, user, num_slates) for user in users}
+            return {user: shown_slates(connection, user, num_slates, is_responded_only) for user in users}
 
 
 def _resolve_all(
