@@ -178,10 +178,11 @@ class LiveService:
         users = {ask.user for ask in asks if ask.user is not None and ask.history is None}
         if not users or not length:
             return {}
-        # Histories of responses alone skip items, so that more slates are needed to fill them.
-        num_slates = length if self.data.is_responded_only else -(-length // self.data.slate_size)
+        # Histories of responses alone read one item or more of a slate with feedback, and nothing of others.
+        is_responded_only = self.data.is_responded_only
+        num_slates = length if is_responded_only else -(-length // self.data.slate_size)
         with self.store.read() as connection:
-            return {user: shown_slates(connection, user, num_slates) for user in users}
+            return {user: shown_slates(connection, user, num_slates, is_responded_only) for user in users}
 
 
 def _resolve_all(

@@ -164,12 +164,16 @@ def samples_after(connection: sa.Connection, seq: int, limit: int) -> list[Sampl
     return [_sample(row, row["seq"], row["closed_responses"], row["reward"]) for row in rows]
 
 
-def shown_slates(connection: sa.Connection, user: str, limit: int) -> list[tuple[float, History]]:
+def shown_slates(
+    connection: sa.Connection, user: str, limit: int, only_with_feedback: bool = False
+) -> list[tuple[float, History]]:
     """Return the latest slates of a user that are part of the user's history, oldest first, with their times.
 
-    These are closed ones, and those that have feedback.
+    These are closed ones, unless only those with feedback are wanted, and open ones that have feedback.
     """
-    is_part = (decisions.c.state == CLOSED) | ((decisions.c.state == OPEN) & decisions.c.has_feedback)
+    is_part = decisions.c.state.in_((CLOSED, OPEN)) & decisions.c.has_feedback
+    if not only_with_feedback:
+        is_part |= decisions.c.state == CLOSED
     query = sa.select(decisions.c.created, decisions.c.slate, decisions.c.responses)
     query = query.where(decisions.c.user == user, is_part).order_by(decisions.c.number.desc()).limit(limit)
     rows = connection.execute(query).all()
