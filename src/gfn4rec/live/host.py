@@ -14,6 +14,7 @@ from gfn4rec.live.clock import steady_clock
 from gfn4rec.live.config import LearnerSettings, ServiceConfig
 from gfn4rec.live.growth import untrained_policy
 from gfn4rec.live.learning import read_status
+from gfn4rec.live.ownership import claim
 from gfn4rec.live.promotion import Promotion
 from gfn4rec.live.service import LiveService, probe_requests
 from gfn4rec.live.store.decisions import latest_time, samples_after
@@ -58,7 +59,7 @@ class Host:
         data: Path | None = None,
         threads: int | None = None,
     ) -> None:
-        """Open everything; without settings of a learner, none is started."""
+        """Open everything; no learner is started without settings, or for a policy that has nothing to learn."""
         self.place = place
         opened = OpenedRun.open(place.run, data)
         self.data, self.policy_name = opened.data, opened.settings.policy
@@ -73,7 +74,7 @@ class Host:
         self._keeper_problem: str | None = None
         self._learner = learner
         self.supervisor = None
-        if learner is not None:
+        if learner is not None and opened.policy.is_learned:
             command = this_command("live", "learn", str(place.run), *_learner_options(place, learner, data, threads))
             self.supervisor = Supervisor(command, self.service.clock, _LOG.warning)
 
@@ -131,8 +132,9 @@ class Host:
             probe_requests(self.data),
             clock,
             config.keep_versions,
+            config.automatic_promotion,
         )
-        policy, version = self.promotion.start(opened.policy, config.automatic_promotion)
+        policy, version = self.promotion.start(opened.policy)
         seed = opened.settings.seed
         self.service = LiveService(self.data, self.store, policy, version, config, clock, seed)
         self.promotion.on_swap(self.service.swap)
@@ -147,6 +149,7 @@ class Host:
             self.store.write(lambda connection: write_property(connection, "run", identity)).result()
         elif known != identity:
             raise UserError(f"{self.place.store}: belongs to the service of another run; choose another --store")
+        claim(self.place.directory, self.store)
 
     def _recall(self) -> None:
         """Count what the store already holds."""

@@ -12,49 +12,29 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from pydantic import Field
-from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
+from gfn4rec.live.checkpoints import Checkpoints, LearnerManifest
 from gfn4rec.live.config import LearnerSettings
 from gfn4rec.live.encoding import Encoding
 from gfn4rec.live.growth import grow_learner
 from gfn4rec.live.items import LiveItems
 from gfn4rec.live.records import Sample
 from gfn4rec.live.store.decisions import samples_after
-from gfn4rec.live.store.state import item_changes_after
+from gfn4rec.live.store.state import item_changes_after, newest_version
 from gfn4rec.live.store.store import Store
 from gfn4rec.live.versions import VersionManifest, Versions
-from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, load_weights, write_directory
+from gfn4rec.nn.weights import load_weights
 from gfn4rec.policies.base import Policy
-from gfn4rec.storage import MANIFEST, raw_manifest, write_whole
+from gfn4rec.storage import write_whole
 from gfn4rec.training.config import OnlineConfig, resolve_settings
 from gfn4rec.training.online_learner import OnlineLearner, OnlineLearnerConfig
 from gfn4rec.training.optimisation import NotFinite
 from gfn4rec.training.run import POLICY
 
-FORMAT: Final = "gfn4rec live learner"
-_VERSION: Final = 1
 _READ_AT_ONCE: Final = 512
 STATUS: Final = "status.json"
-CHECKPOINT: Final = "checkpoint"
-
-
-class LearnerManifest(DirectoryManifest):
-    """`manifest.json` of the learner's checkpoint."""
-
-    format: str = FORMAT
-    version: int = _VERSION
-    cursor: int
-    """The last sample that was read."""
-    pending: int
-    """Samples read since the latest step."""
-    skipped: int
-    """Steps that were left out because the loss or its gradient was not finite."""
-    revision: int
-    """The catalogue that the weights know."""
-    settings: LearnerSettings = Field(default_factory=LearnerSettings)
 
 
 @dataclass
@@ -95,11 +75,12 @@ class LiveLearner:
         self.data, self.settings, self.directory = data, settings, directory
         self._config, self._store, self._encoding = config, store, Encoding(data)
         self._versions = Versions(directory / "versions")
+        self._checkpoints = Checkpoints(directory / "learner" / "checkpoints")
         self._items = LiveItems.of(data)
         self.learner = OnlineLearner(policy, config, seed)
         self.cursor, self.pending, self.skipped = 0, 0, 0
         self._losses: list[float] = []  # since the latest version
-        self._published_step = 0
+        self._learned_to, self._published_to = 0, self._versions.trained_to()
         self._resume()
 
     @property
@@ -109,8 +90,12 @@ class LiveLearner:
 
     @property
     def has_news(self) -> bool:
-        """Whether anything was learned since the latest version."""
-        return self.learner.num_learned > self._published_step
+        """Whether anything was learned that no version knows.
+
+        A learner that begins again from an earlier sample publishes nothing until it has caught up, because what
+        serves knows more.
+        """
+        return self._learned_to > self._published_to
 
     @property
     def loss(self) -> float | None:
@@ -133,23 +118,23 @@ class LiveLearner:
 
     def publish(self) -> VersionManifest:
         """Publish the weights as the next version."""
-        number = max(self._versions.numbers(), default=1) + 1
+        with self._store.read() as connection:  # it also knows versions that have been deleted
+            number = max(1, newest_version(connection), *self._versions.numbers()) + 1
         loss = sum(self._losses) / len(self._losses) if self._losses else None
         manifest = self._versions.publish(
             self.policy,
             number=number,
             parent=number - 1,
-            trained_to_seq=self.cursor,
+            trained_to_seq=self._learned_to,
             step=self.learner.num_learned,
             revision=self._items.revision,
             loss=loss,
         )
-        self._losses, self._published_step = [], self.learner.num_learned
+        self._losses, self._published_to = [], self._learned_to
         return manifest
 
     def save(self) -> None:
         """Write a checkpoint: cursor, weights, optimiser, buffer and random generators, whole or not at all."""
-        parts: dict[str, dict[str, Tensor]] = {POLICY: self.policy.state_dict(), **self.learner.state_dict()}
         manifest = LearnerManifest(
             cursor=self.cursor,
             pending=self.pending,
@@ -157,8 +142,7 @@ class LiveLearner:
             revision=self._items.revision,
             settings=self.settings,
         )
-        tensors = {f"{name}.safetensors": values for name, values in parts.items()}
-        write_directory(self.directory / "learner" / CHECKPOINT, manifest, tensors)
+        self._checkpoints.save(manifest, {POLICY: self.policy.state_dict(), **self.learner.state_dict()})
 
     def report(self) -> None:
         """Write the status that the service shows."""
@@ -204,6 +188,7 @@ class LiveLearner:
             return
         assert isinstance(loss, float)
         self._losses.append(loss)
+        self._learned_to = self.cursor
 
     def _advance(self, revision: int) -> None:
         """Let the policy know the items of a revision of the catalogue."""
@@ -214,25 +199,21 @@ class LiveLearner:
             grow_learner(self.learner, self.data, self._items)
 
     def _resume(self) -> None:
-        path = self.directory / "learner" / CHECKPOINT
-        if not (path / MANIFEST).exists():
+        checkpoint = self._checkpoints.load()
+        if checkpoint is None:
             return
-        values = raw_manifest(path, FORMAT, _VERSION, "checkpoint", "`gfn4rec live learn`")
-        manifest = LearnerManifest.parse(values, str(path))
-        check_files(path, manifest.files, "delete it to learn from the first sample again")
-        if manifest.settings.samples_per_step != self.settings.samples_per_step:
-            known = manifest.settings.samples_per_step
-            raise UserError(f"{path}: was made with {known} samples per step; keep that, or delete it to begin again")
-        tensors = {name: load_tensors(path / f"{name}.safetensors") for name in (POLICY, *self.learner.state_dict())}
+        manifest, parts = checkpoint
+        known, wanted = manifest.settings.samples_per_step, self.settings.samples_per_step
+        where = self._checkpoints.directory
+        if known != wanted:
+            raise UserError(
+                f"{where}: made with {known} samples per step, not {wanted}; keep {known}, or delete it to begin again"
+            )
         self._advance(manifest.revision)
-        load_weights(self.policy, tensors.pop(POLICY), path)
-        self.learner.load_state_dict(tensors)
+        load_weights(self.policy, parts.pop(POLICY), where)
+        self.learner.load_state_dict(parts)
         self.cursor, self.pending, self.skipped = manifest.cursor, manifest.pending, manifest.skipped
-        self._published_step = self._versions_step()
-
-    def _versions_step(self) -> int:
-        numbers = self._versions.numbers()
-        return self._versions.manifest(numbers[-1]).step if numbers else 0
+        self._learned_to = self.cursor - self.pending if self.learner.num_learned else 0
 
 
 def read_status(directory: Path) -> dict[str, Any] | None:

@@ -97,3 +97,21 @@ class ItemChange:
     is_enabled: bool
     title: str | None
     features: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """What the store keeps of a version of the policy."""
+
+    version: int
+    parent: int | None
+    sha256: str
+    trained_to_seq: int
+    step: int
+    loss: float | None
+    state: str
+    reason: str | None
+    """Why it was rejected."""
+    created: float
+    promoted: float | None = None
+    """When it was promoted last; going back to it does not count."""

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import uvicorn
 from filelock import FileLock, Timeout
@@ -16,13 +16,16 @@ from gfn4rec.live.config import LearnerSettings
 from gfn4rec.live.host import Host, Place
 from gfn4rec.live.http.app import create_app
 from gfn4rec.live.learning import LiveLearner, learner_config
+from gfn4rec.live.ownership import check_claim
 from gfn4rec.live.store.store import Store
 from gfn4rec.live.store.writer import StoreError
 from gfn4rec.live.supervisor import is_orphan
+from gfn4rec.live.versions import Versions
 from gfn4rec.storage import make_directory
 from gfn4rec.training.interruption import asked_to_end
 from gfn4rec.training.opened_run import OpenedRun
 
+Result = TypeVar("Result")
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _LOG: Final = logging.getLogger(__name__)
 _PAUSE: Final = 0.25  # seconds without new samples before the learner reads again
@@ -59,41 +62,82 @@ def learn(
     """Learn from the samples of a store until asked to end. `report` receives step, cursor and loss."""
     make_directory(place.directory / "learner")
     lock = FileLock(place.directory / "learner" / "lock")
-    try:
-        lock.acquire(timeout=_SECONDS_FOR_LOCK)
-    except Timeout:
-        raise UserError(f"{place.directory}: another learner is at work there; stop it first") from None
-    with lock, asked_to_end() as is_asked:
-        opened = OpenedRun.open(place.run, data)
-        store = Store(place.store, read_only=True)
-        config = learner_config(opened.settings.policy, settings)
-        learner = LiveLearner(
-            opened.data, opened.policy, config, settings, store, place.directory, opened.settings.seed
-        )
-        learner.report()
-        _learn_until(lambda: is_asked() or is_orphan(), learner, settings, report)
-        store.close()
+    with asked_to_end() as is_asked:
+
+        def is_over() -> bool:
+            return is_asked() or is_orphan()
+
+        if not _acquire(lock, is_over, place):
+            return
+        with lock:
+            opened, store = OpenedRun.open(place.run, data), Store(place.store, read_only=True)
+            learner = _when_readable(is_over, lambda: _new_learner(opened, settings, store, place))
+            if learner is not None:
+                _learn_until(is_over, learner, settings, report)
+            store.close()
+
+
+def _acquire(lock: FileLock, is_over: Callable[[], bool], place: Place) -> bool:
+    """Return whether this is the only learner now; one whose service has been killed needs a moment to end."""
+    deadline = time.monotonic() + _SECONDS_FOR_LOCK
+    while not is_over():
+        try:
+            lock.acquire(timeout=_PAUSE)
+        except Timeout:
+            if time.monotonic() > deadline:
+                raise UserError(f"{place.directory}: another learner is at work there; stop it first") from None
+        else:
+            return True
+    return False
+
+
+def _new_learner(opened: OpenedRun, settings: LearnerSettings, store: Store, place: Place) -> LiveLearner:
+    policy = opened.settings.policy
+    if not opened.policy.is_learned:
+        raise UserError(f"{place.run}: a {policy} policy has nothing to learn; `gfn4rec serve` works without a learner")
+    check_claim(place.directory, store)
+    Versions(place.directory / "versions").clean()
+    return LiveLearner(
+        opened.data,
+        opened.policy,
+        learner_config(policy, settings),
+        settings,
+        store,
+        place.directory,
+        opened.settings.seed,
+    )
+
+
+def _when_readable(is_over: Callable[[], bool], read: Callable[[], Result]) -> Result | None:
+    """Return what is read from the store; while it cannot be read, try again. None: asked to end meanwhile."""
+    problem = ""
+    while not is_over():
+        try:
+            return read()
+        except StoreError as error:
+            if str(error) != problem:
+                _LOG.warning("the store cannot be read (%s); it is tried again", error)
+            problem = str(error)
+        time.sleep(_PAUSE)
+    return None
 
 
 def _learn_until(
-    is_asked: Callable[[], bool],
+    is_over: Callable[[], bool],
     learner: LiveLearner,
     settings: LearnerSettings,
     report: Callable[[int, int, float | None], None],
 ) -> None:
     saved_at = published_at = time.monotonic()
     saved_cursor = learner.cursor
-    while not is_asked():
-        try:
-            count = learner.take(is_asked)
-        except StoreError as error:
-            _LOG.warning("the store cannot be read (%s); it is tried again", error)
-            count = 0
+    learner.report()
+    while not is_over():
+        count = _when_readable(is_over, lambda: learner.take(is_over))
         learner.report()
         report(learner.learner.num_learned, learner.cursor, learner.loss)
         now = time.monotonic()
         if learner.has_news and now - published_at >= settings.publish_seconds:
-            learner.publish()
+            _when_readable(is_over, learner.publish)
             published_at = now
         if learner.cursor > saved_cursor and now - saved_at >= settings.checkpoint_seconds:
             learner.save()

@@ -18,18 +18,26 @@ _SECONDS_TO_END: Final = 20.0
 def pause_before(restart: int) -> float:
     """Return the seconds to wait before the n-th restart in a row.
 
-    >>> [pause_before(restart) for restart in (1, 2, 3, 10)]
-    [1.0, 2.0, 4.0, 60.0]
+    >>> [pause_before(restart) for restart in (1, 2, 3, 10, 2000)]
+    [1.0, 2.0, 4.0, 60.0, 60.0]
     """
-    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (restart - 1))
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(restart - 1, 10))
 
 
 class Supervisor:
     """Starts a process, and starts it again when it ends, with growing pauses."""
 
-    def __init__(self, command: Sequence[str], clock: Clock, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        clock: Clock,
+        notify: Callable[[str], None],
+        pause: Callable[[int], float] = pause_before,
+        seconds_to_end: float = _SECONDS_TO_END,
+    ) -> None:
         self._command, self._clock, self._notify = command, clock, notify
-        self._end = threading.Event()
+        self._pause, self._seconds_to_end = pause, seconds_to_end
+        self._end, self._starting = threading.Event(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self.restarts, self.state = 0, "stopped"
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
@@ -45,12 +53,13 @@ class Supervisor:
 
     def stop(self) -> None:
         """End the process and do not start it again."""
-        self._end.set()
-        process = self._process
+        with self._starting:
+            self._end.set()
+            process = self._process
         if process is not None and process.poll() is None:
             process.terminate()
             try:
-                process.wait(_SECONDS_TO_END)
+                process.wait(self._seconds_to_end)
             except subprocess.TimeoutExpired:
                 process.kill()
         if self._thread.is_alive():
@@ -61,16 +70,26 @@ class Supervisor:
         in_a_row = 0
         while not self._end.is_set():
             began = self._clock()
-            self.state = "running"
-            self._process = subprocess.Popen(self._command, env={**os.environ, PARENT: str(os.getpid())})
-            code = self._process.wait()
+            outcome = self._run_once()
             if self._end.is_set():
                 return
             self.state, self.restarts = "restarting", self.restarts + 1
             in_a_row = 1 if self._clock() - began > _HEALTHY else in_a_row + 1
-            pause = pause_before(in_a_row)
-            self._notify(f"the learner has ended (exit code {code}); it is restarted in {pause:g} s")
+            pause = self._pause(in_a_row)
+            self._notify(f"the learner has ended ({outcome}); it is restarted in {pause:g} s")
             self._end.wait(pause)
+
+    def _run_once(self) -> str:
+        """Run the process to its end, and return how it ended."""
+        with self._starting:  # so that `stop` sees every process that is started
+            if self._end.is_set():
+                return "never started"
+            try:
+                self._process = subprocess.Popen(self._command, env={**os.environ, PARENT: str(os.getpid())})
+            except OSError as error:
+                return f"it cannot be started: {error.strerror}"
+            self.state = "running"
+        return f"exit code {self._process.wait()}"
 
 
 def is_orphan() -> bool:

@@ -1,7 +1,9 @@
 """Published versions of the policy: directories of weights that are written whole or not at all."""
 
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,10 +11,12 @@ import torch
 from torch import Tensor
 
 from gfn4rec.errors import RunError, UserError
+from gfn4rec.live.records import VersionRow
+from gfn4rec.live.store.state import CANDIDATE, PROMOTED, RETIRED
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, load_weights, write_directory
 from gfn4rec.policies.base import Policy
 from gfn4rec.schema import Request, Sampling, check_slates
-from gfn4rec.storage import raw_manifest
+from gfn4rec.storage import MANIFEST, raw_manifest
 from gfn4rec.training.run import POLICY
 
 FORMAT: Final = "gfn4rec version"
@@ -38,14 +42,19 @@ class VersionManifest(DirectoryManifest):
     """Mean loss of the learning steps since the version before."""
     created: float
 
-    @property
-    def row(self) -> dict[str, Any]:
-        """What the store keeps of it."""
-        names = ("parent", "trained_to_seq", "step", "loss", "created")
-        return {name: getattr(self, name) for name in names} | {
-            "version": self.number,
-            "sha256": self.files[_WEIGHTS],
-        }
+    def row(self, state: str, reason: str | None = None) -> VersionRow:
+        """Return what the store keeps of it."""
+        return VersionRow(
+            version=self.number,
+            parent=self.parent,
+            sha256=self.files[_WEIGHTS],
+            trained_to_seq=self.trained_to_seq,
+            step=self.step,
+            loss=self.loss,
+            state=state,
+            reason=reason,
+            created=self.created,
+        )
 
 
 class Versions:
@@ -69,7 +78,18 @@ class Versions:
         """Return what a version says of itself."""
         path = self.path(number)
         values = raw_manifest(path, FORMAT, _VERSION, "version", "the learner of a live service")
-        return VersionManifest.parse(values, str(path))
+        manifest = VersionManifest.parse(values, str(path))
+        if manifest.number != number or manifest.files.keys() != {_WEIGHTS}:
+            raise UserError(f"{path}: its {MANIFEST} is damaged; choose another version")
+        return manifest
+
+    def trained_to(self) -> int:
+        """Return the last sample that any version has learned from; damaged versions do not count."""
+        seqs = [0]
+        for number in self.numbers():
+            with suppress(UserError):
+                seqs.append(self.manifest(number).trained_to_seq)
+        return max(seqs)
 
     def load(self, number: int, policy_for: Callable[[VersionManifest], Policy]) -> tuple[VersionManifest, Policy]:
         """Return a version's policy, given an untrained one of the right size; a damaged one is a `UserError`."""
@@ -78,6 +98,18 @@ class Versions:
         policy = policy_for(manifest)
         load_weights(policy, load_tensors(path / _WEIGHTS), path)
         return manifest, policy.eval()
+
+    def delete(self, number: int) -> None:
+        """Delete a version; whoever looks for it meanwhile finds all of it or nothing."""
+        aside = self.directory / f".{number:06d}-deleted"
+        with suppress(OSError):  # tried again with the next version
+            self.path(number).rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def clean(self) -> None:
+        """Delete what processes that were killed have left half-written or half-deleted."""
+        for left in self.directory.glob(".*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def path(self, number: int) -> Path:
         """Return the directory of a version."""
@@ -109,21 +141,20 @@ def loss_problem(loss: float | None, before: Sequence[float]) -> str | None:
     if loss is None or len(before) < 3:
         return None
     median = sorted(abs(value) for value in before)[len(before) // 2]
-    if abs(loss) <= _EXPLODED * median:
+    if median == 0 or abs(loss) <= _EXPLODED * median:  # 0: there was nothing to learn from yet
         return None
     return f"its loss is {loss:g}, more than {_EXPLODED:g} times the median of the versions before, {median:g}"
 
 
-def versions_body(rows: Sequence[Mapping[str, Any]], there: Sequence[int], is_automatic: bool) -> dict[str, Any]:
+def versions_body(rows: Sequence[VersionRow], there: Sequence[int], is_automatic: bool) -> dict[str, object]:
     """Return what `GET /v1/versions` answers; weights that have been deleted cannot be promoted."""
     names = ("version", "parent", "state", "reason", "trained_to_seq", "step", "loss", "created", "promoted")
-    promoted = next((row["version"] for row in rows if row["state"] == "promoted"), None)
     return {
-        "promoted": promoted,
+        "promoted": next((row.version for row in rows if row.state == PROMOTED), None),
         "automatic_promotion": is_automatic,
         "versions": [
-            {name: row[name] for name in names}
-            | {"can_promote": row["version"] in set(there) and row["state"] in ("candidate", "retired")}
+            {name: getattr(row, name) for name in names}
+            | {"can_promote": row.version in set(there) and row.state in (CANDIDATE, RETIRED)}
             for row in rows
         ],
     }

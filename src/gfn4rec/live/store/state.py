@@ -5,11 +5,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gfn4rec.live.records import ItemChange
+from gfn4rec.live.records import ItemChange, VersionRow
 from gfn4rec.live.store.tables import item_changes, properties, versions
 
 CANDIDATE, PROMOTED, RETIRED, REJECTED = "candidate", "promoted", "retired", "rejected"
-AUTOMATIC: Final = "automatic_promotion"
+ROLLED_BACK: Final = "rolled_back"
+"""Whether new versions wait until one is promoted by hand."""
+ACCEPTED: Final = "accepted_version"
+"""The latest version that was promoted by hand though its loss was rejected."""
 
 
 def add_item_change(
@@ -30,11 +33,11 @@ def item_changes_after(connection: sa.Connection, revision: int) -> list[ItemCha
     return [ItemChange(*row) for row in connection.execute(query)]
 
 
-def add_version(connection: sa.Connection, values: Mapping[str, Any]) -> None:
+def add_version(connection: sa.Connection, row: VersionRow) -> None:
     """Store a version, unless it is there."""
-    query = sa.select(versions.c.version).where(versions.c.version == values["version"])
+    query = sa.select(versions.c.version).where(versions.c.version == row.version)
     if connection.scalar(query) is None:
-        connection.execute(sa.insert(versions).values(**values))
+        connection.execute(sa.insert(versions).values(**vars(row)))
 
 
 def change_version(connection: sa.Connection, version: int, **values: Any) -> None:
@@ -42,17 +45,41 @@ def change_version(connection: sa.Connection, version: int, **values: Any) -> No
     connection.execute(sa.update(versions).where(versions.c.version == version).values(**values))
 
 
-def promote(connection: sa.Connection, version: int, now: float) -> None:
-    """Make a version the promoted one, and retire the one before."""
+def promote(connection: sa.Connection, version: int, now: float | None) -> None:
+    """Make a version the promoted one, and retire the one before; without a time, its earlier promotion counts."""
     before = sa.update(versions).where(versions.c.state == PROMOTED, versions.c.version != version)
     connection.execute(before.values(state=RETIRED))
-    change_version(connection, version, state=PROMOTED, promoted=now, reason=None)
+    time = {} if now is None else {"promoted": now}
+    change_version(connection, version, state=PROMOTED, reason=None, **time)
 
 
-def all_versions(connection: sa.Connection) -> list[dict[str, Any]]:
-    """Return what is stored of all versions, newest first."""
-    query = sa.select(versions).order_by(versions.c.version.desc())
-    return [dict(row) for row in connection.execute(query).mappings()]
+def newest_version(connection: sa.Connection) -> int:
+    """Return the largest number of a version, or 0."""
+    return connection.scalar(sa.select(sa.func.max(versions.c.version))) or 0
+
+
+def recent_versions(connection: sa.Connection, count: int) -> list[VersionRow]:
+    """Return what is stored of the latest versions and of the promoted one, newest first."""
+    is_wanted = (versions.c.state == PROMOTED) | (versions.c.version > newest_version(connection) - count)
+    query = sa.select(versions).where(is_wanted).order_by(versions.c.version.desc())
+    return [VersionRow(**row) for row in connection.execute(query).mappings()]
+
+
+def find_version(connection: sa.Connection, version: int) -> VersionRow | None:
+    """Return what is stored of a version, or None."""
+    row = connection.execute(sa.select(versions).where(versions.c.version == version)).mappings().first()
+    return None if row is None else VersionRow(**row)
+
+
+def promoted_before(connection: sa.Connection, count: int) -> list[VersionRow]:
+    """Return the versions that were promoted before the promoted one, latest first, at most `count`.
+
+    One that was rolled back was promoted after the version that serves in its place, so it is not among them.
+    """
+    since = sa.select(versions.c.promoted).where(versions.c.state == PROMOTED).scalar_subquery()
+    is_before = (versions.c.state == RETIRED) & (versions.c.promoted < since)
+    query = sa.select(versions).where(is_before).order_by(versions.c.promoted.desc()).limit(count)
+    return [VersionRow(**row) for row in connection.execute(query).mappings()]
 
 
 def read_property(connection: sa.Connection, name: str) -> Any:
