@@ -102,7 +102,7 @@ class Host:
         """Return the number of decisions by state."""
         query = sa.select(decisions.c.state, sa.func.count()).group_by(decisions.c.state)
         with self.store.read() as connection:
-            return {state: count for state, count in connection.execute(query)}
+            return {str(state): count for state, count in connection.execute(query)}
 
     def learner_body(self) -> dict[str, Any] | None:
         """Return what is known of the learner, or None if there has never been one."""

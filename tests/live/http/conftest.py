@@ -46,3 +46,9 @@ def new_host(run: Path, tmp_path: Path) -> Iterator[NewHost]:
             return host
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a policy without a prior, with histories of responses alone."""
+    return make_run(tmp_path_factory.mktemp("plain"), "gfn", history="responded")

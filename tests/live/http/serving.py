@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import torch
 from starlette.testclient import TestClient
 
 from gfn4rec import api
+from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.synthetic import PRESETS, generate
@@ -15,20 +17,35 @@ from gfn4rec.live.config import ServiceConfig
 from gfn4rec.live.host import Host, Place
 from gfn4rec.live.http.app import create_app
 from gfn4rec.live.records import Ask, Decision
-from tests.training.conftest import small_settings
+from gfn4rec.nn.entity_encoder import EntityEncoder
+from gfn4rec.policies.base import Policy
+from tests.training.conftest import new_policy, small_settings
 
 ADDRESS = "http://127.0.0.1:8000"
 SIZE = 3  # of a slate
 PROBLEM = {"type", "title", "status", "detail"}
 
 
-def make_run(directory: Path, policy: str = "gfn-prior", **prepare_settings: Any) -> Path:
-    """Prepare data, and train a policy for a moment, at a rate that makes it care about users and histories."""
+def make_run(directory: Path, name: str = "gfn-prior", **prepare_settings: Any) -> Path:
+    """Prepare data and train for a moment, from weights that make users, histories and items matter."""
     config = PrepareConfig(slate_size=SIZE, **prepare_settings)
     prepare(generate(PRESETS["tiny"], seed=1)[1], config, directory / "data", "synthetic-tiny")
-    settings = small_settings(policy, "offline", {"learning_rate": 0.03, "num_steps": 8})
-    api.train(settings, directory / "data", None, directory / "run")
+    settings = small_settings(name, "offline", {"num_steps": 2})
+    data = SlateData.open(directory / "data", settings.policy_settings.history_length)
+    policy = new_policy(data, settings)
+    stir(policy)
+    api.train(settings, data, None, directory / "run", policy=policy)
     return directory / "run"
+
+
+def stir(policy: Policy, seed: int = 0) -> None:
+    """Move all weights from their values, at random."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.add_(0.15 * torch.randn(weight.shape, generator=generator))
+        for encoder in (module for module in policy.modules() if isinstance(module, EntityEncoder)):
+            encoder.id_embedding.weight[0] = 0
 
 
 def open_host(run: Path, directory: Path, **config: Any) -> Host:

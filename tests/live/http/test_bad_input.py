@@ -303,7 +303,8 @@ def test_long_words_of_a_body_are_cut_in_its_problem(client: TestClient) -> None
 
 def test_values_of_features(client: TestClient) -> None:
     sentence = "a value is text, a finite number of at most 64 bits, a list of short texts, or null"
-    for value in (True, 2**63, float("nan"), float("inf"), {}, [1], ["x" * 129], "x" * 2001):
+    wrong: list[Any] = [True, 2**63, float("nan"), float("inf"), {}, [1], ["x" * 129], "x" * 2001]
+    for value in wrong:
         content = json.dumps({"features": {"colour": value}})
         response = client.put("/v1/items/new", content=content, headers=AS_JSON)
         assert problem_of(response, 422) == f"features.colour: {sentence}"
