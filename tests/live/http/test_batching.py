@@ -108,10 +108,10 @@ def mixed() -> list[Ask]:
 
 def near(one: Decision, other: Decision) -> bool:
     """Whether two decisions are the same but for the rounding of their probabilities."""
-    log_probs = [torch.tensor([each.log_prob, each.learned_log_prob]) for each in (one, other)]
+    first, second = (torch.tensor([each.log_prob, each.learned_log_prob]) for each in (one, other))
     names = [name for name in Decision.__dataclass_fields__ if not name.endswith("log_prob")]
     is_same = all(getattr(one, name) == getattr(other, name) for name in names)
-    return is_same and torch.allclose(*log_probs, atol=2e-4, rtol=0)
+    return is_same and torch.allclose(first, second, atol=2e-4, rtol=0)
 
 
 def test_sixteen_at_once_get_the_slates_that_they_get_one_at_a_time(

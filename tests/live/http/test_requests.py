@@ -76,7 +76,7 @@ def test_excluded_items_are_not_shown(client: TestClient, recommender: Recommend
 
 
 def test_slates_are_chosen_from_the_candidates(client: TestClient, recommender: Recommender) -> None:
-    candidates = ["5", 6, "7", "8", "9"]
+    candidates: list[str | int] = ["5", 6, "7", "8", "9"]
     answer = recommend(client, "among", user="3", greediness=1, candidates=[*candidates, "5"])
     assert ids(answer) == greedy(recommender, Query("3", candidates=candidates))
     left = {"candidates": candidates, "exclude": ["9", "60"], "reward_weight": 0}
@@ -112,7 +112,7 @@ def test_what_was_shown_live_is_seen_too(client: TestClient) -> None:
 
 def test_a_given_history_replaces_what_is_known(client: TestClient, recommender: Recommender) -> None:
     history = [{"item": "7", "behaviours": ["like", "share"]}, 8, {"item": 9, "behaviours": []}, {"item": "10"}]
-    events = [("7", ("like", "share")), "8", ("9", ()), "10"]
+    events: list[str | tuple[str, tuple[str, ...]]] = [("7", ("like", "share")), "8", ("9", ()), "10"]
     for user in ("3", None, "a stranger"):
         answer = recommend(client, f"given-{user}", user=user, history=history, greediness=1)
         assert ids(answer) == greedy(recommender, Query(user, events))
