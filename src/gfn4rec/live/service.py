@@ -26,7 +26,7 @@ from gfn4rec.live.store.decisions import (
     find_decisions,
     insert_decisions,
     mark_shown,
-    reused,
+    repeated,
     shown_slates,
 )
 from gfn4rec.live.store.state import add_item_change, item_changes_after
@@ -150,32 +150,27 @@ class LiveService:
         desk = self._current_desk()
         decided = desk.decide(asks, self._lived(asks))
         good: list[tuple[list[Decision], Future[Reply]]] = []
-        wrong: list[tuple[Ask, UserError, Future[Reply]]] = []
+        refused: list[tuple[Ask, UserError, Future[Reply]]] = []
         for ask, result, future in zip(asks, decided, futures, strict=True):
             if isinstance(result, UserError):
-                wrong.append((ask, result, future))
+                refused.append((ask, result, future))
             else:
                 good.append((result, future))
-        if wrong:
-            self._refuse(wrong)
+        if refused:
+            self._refuse(refused)
         if not good:
             return
         batch = [decisions for decisions, _ in good]
         stored = self.store.write(lambda connection: insert_decisions(connection, batch, self.clock(), self._waits))
         stored.add_done_callback(partial(_resolve_all, [future for _, future in good]))
 
-    def _refuse(self, wrong: Sequence[tuple[Ask, UserError, Future[Reply]]]) -> None:
-        """Answer requests that cannot be decided: with what was decided then, if the catalogue has changed since."""
+    def _refuse(self, refused: Sequence[tuple[Ask, UserError, Future[Reply]]]) -> None:
+        """Fail requests that cannot be decided now, except retries of such as could be before."""
         with self.store.read() as connection:
-            stored = find_decisions(connection, {ask.request_id for ask, *_ in wrong})
-        for ask, error, future in wrong:
-            known = stored.get(ask.request_id)
-            if known is None:
-                fail(future, error)
-            elif known[0].body_hash == ask.body_hash:
-                resolve(future, known)
-            else:
-                fail(future, reused(ask.request_id))
+            known = find_decisions(connection, {ask.request_id for ask, *_ in refused})
+        for ask, error, future in refused:
+            stored = known.get(ask.request_id)
+            _settle(future, error if stored is None else repeated(stored, ask.body_hash))
 
     def _lived(self, asks: Sequence[Ask]) -> dict[str, list[tuple[float, History]]]:
         """Return what users have been shown since the log, as far as the policy reads it."""
@@ -197,12 +192,15 @@ def _resolve_all(
     for number, future in enumerate(futures):
         if error is not None:
             fail(future, error)
-            continue
-        result = stored.result()[number]
-        if isinstance(result, ConflictError):
-            fail(future, result)
         else:
-            resolve(future, result)
+            _settle(future, stored.result()[number])
+
+
+def _settle(future: Future[Reply], result: Reply | UserError) -> None:
+    if isinstance(result, UserError):
+        fail(future, result)
+    else:
+        resolve(future, result)
 
 
 def probe_requests(data: SlateData, count: int = 8) -> Request:

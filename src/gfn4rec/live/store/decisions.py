@@ -49,19 +49,17 @@ def insert_decisions(
         if request_id not in stored:
             stored[request_id] = tuple(request)
             rows += [_row(decision, now, waits) for decision in request]
-        known = stored[request_id]
-        if known[0].body_hash == body_hash:
-            results.append(known)
-        else:
-            results.append(reused(request_id))
+        results.append(repeated(stored[request_id], body_hash))
     if rows:
         connection.execute(sa.insert(decisions), rows)
     return results
 
 
-def reused(request_id: str) -> ConflictError:
-    """Return the error of a request id that came before with another body."""
-    return ConflictError(f"request_id {request_id}: was used before with another body; choose a new one")
+def repeated(stored: tuple[Decision, ...], body_hash: str) -> tuple[Decision, ...] | ConflictError:
+    """Return what a request gets whose id came before: the decisions from then if its body is the same."""
+    if stored[0].body_hash == body_hash:
+        return stored
+    return ConflictError(f"request_id {stored[0].request_id}: was used before with another body; choose a new one")
 
 
 def find_decisions(connection: sa.Connection, request_ids: Collection[str]) -> dict[str, tuple[Decision, ...]]:
