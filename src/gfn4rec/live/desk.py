@@ -80,14 +80,6 @@ class Desk:
         """Return the events that the policy reads for a request."""
         return self._history(ask, self.encoding.user(ask.user), lived, [])
 
-    def candidate_mask(self, rule: Mapping[str, Any]) -> Tensor:
-        """Return which items a decision's rule left open, (N,)."""
-        exclude = [item.number for name in rule.get("exclude", ()) if (item := self.items.find(name)) is not None]
-        candidates = rule.get("candidates")
-        return self.items.open_to(
-            exclude, None if candidates is None else [self.items.get(i).number for i in candidates]
-        )
-
     def _wanted(self, ask: Ask, lived: Sequence[tuple[float, History]]) -> _Wanted:
         notes: list[str] = []
         user = self.encoding.user(ask.user)
@@ -95,7 +87,7 @@ class Desk:
         rule = self._rule(ask, user, history, notes)
         is_open_N = None
         if rule or not self.items.all_enabled:
-            is_open_N = self.candidate_mask(rule)
+            is_open_N = open_items(self.items, rule)
             if (num_open := int(is_open_N.sum())) < self.data.slate_size:
                 size = self.data.slate_size
                 raise UserError(f"a slate has {size} items, but only {num_open} are left to choose from")
@@ -174,8 +166,8 @@ class Desk:
             reward_weight=torch.tensor([want.reward_weight for want in wants]),
             epsilon=self.knobs.epsilon,
         )
-        generators = [torch_generator(self.knobs.seed, f"{ask.request_id}/{place}") for ask, _, place in rows]
-        return self.policy.recommend(request, generators, sampling, _candidates(masks, len(self.items)))
+        draws = [draws_of(self.knobs.seed, ask.request_id, place) for ask, _, place in rows]
+        return self.policy.recommend(request, draws, sampling, _candidates(masks, len(self.items)))
 
     def _decision(self, ask: Ask, want: _Wanted, place: int, proposal: Proposal, row: int) -> Decision:
         digest = hashlib.sha256(f"{self.knobs.seed}/{ask.request_id}/{place}".encode()).hexdigest()
@@ -200,6 +192,18 @@ class Desk:
             notes=want.notes,
             is_shown=ask.is_shown_at_once,
         )
+
+
+def draws_of(seed: int, request_id: str, place: int) -> torch.Generator:
+    """Return the generator of a request's slate: the same for a retry, whatever else is in its batch."""
+    return torch_generator(seed, f"{request_id}/{place}")
+
+
+def open_items(items: LiveItems, rule: Mapping[str, Any]) -> Tensor:
+    """Return which items a decision's rule left open, (N,)."""
+    exclude = [item.number for name in rule.get("exclude", ()) if (item := items.find(name)) is not None]
+    candidates = rule.get("candidates")
+    return items.open_to(exclude, None if candidates is None else [items.get(name).number for name in candidates])
 
 
 def _candidates(masks: Sequence[Tensor | None], num_items: int) -> Tensor | None:

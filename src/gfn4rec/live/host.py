@@ -103,7 +103,7 @@ class Host:
         """Return the number of decisions by state."""
         query = sa.select(decisions.c.state, sa.func.count()).group_by(decisions.c.state)
         with self.store.read() as connection:
-            return dict(connection.execute(query).tuples().all())
+            return {str(state): count for state, count in connection.execute(query)}
 
     def learner_body(self) -> dict[str, Any] | None:
         """Return what is known of the learner, or None if there has never been one."""
@@ -124,7 +124,7 @@ class Host:
         self._claim(opened)
         with self.store.read() as connection:
             clock = steady_clock(latest_time(connection))
-        policy_for = _policy_maker(opened)
+        policy_for = policy_maker(opened)
         self.promotion = Promotion(
             self.store,
             Versions(self.place.directory / "versions"),
@@ -175,7 +175,9 @@ class Host:
                 self._keeper_problem = f"housekeeping fails ({error})"
 
 
-def _policy_maker(opened: OpenedRun) -> Callable[[VersionManifest], Policy]:
+def policy_maker(opened: OpenedRun) -> Callable[[VersionManifest], Policy]:
+    """Return what makes the untrained policy of a version."""
+
     def make(manifest: VersionManifest) -> Policy:
         return untrained_policy(opened.new_policy(), opened.data, manifest.num_items)
 

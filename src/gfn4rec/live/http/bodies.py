@@ -62,8 +62,8 @@ def _is_small_number(value: object) -> bool:
     return -_LARGEST_INTEGER <= value < _LARGEST_INTEGER  # neither NaN nor infinity is
 
 
-Text = Annotated[StrictStr, AfterValidator(is_plain)]
-Name: TypeAlias = Annotated[Text, Field(min_length=1, max_length=_LONGEST_NAME)]
+Name: TypeAlias = Annotated[StrictStr, Field(min_length=1, max_length=_LONGEST_NAME), AfterValidator(is_plain)]
+Text: TypeAlias = Annotated[StrictStr, Field(max_length=_LONGEST_TEXT), AfterValidator(is_plain)]
 _ID_SCHEMA: Final = {
     "anyOf": [
         {"type": "string", "minLength": 1, "maxLength": _LONGEST_ID},
@@ -199,6 +199,6 @@ class ShownBody(Body):
 class ItemBody(Body):
     """An item to add or change."""
 
-    title: Annotated[Text, Field(max_length=_LONGEST_TEXT)] | None = None
+    title: Text | None = None
     features: dict[Name, Feature] = Field(default={}, max_length=200)
     """Values as in the item file of the data set; others are unknown values."""

@@ -84,7 +84,8 @@ class Store:
         path = Path(self.url.database)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(path.with_name(f"{path.name}.lock"))
+            # Not of one thread: a service is opened in one and closed in another.
+            lock = FileLock(path.with_name(f"{path.name}.lock"), thread_local=False)
             lock.acquire(timeout=0)
         except Timeout:
             raise UserError(f"{path}: another service uses this store; stop it, or choose another --store") from None
