@@ -102,7 +102,8 @@ class Host:
         """Return the number of decisions by state."""
         query = sa.select(decisions.c.state, sa.func.count()).group_by(decisions.c.state)
         with self.store.read() as connection:
-            return dict(connection.execute(query).tuples().all())
+            rows = connection.execute(query).all()
+        return {row[0]: row[1] for row in rows}
 
     def learner_body(self) -> dict[str, Any] | None:
         """Return what is known of the learner, or None if there has never been one."""
