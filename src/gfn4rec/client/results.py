@@ -222,10 +222,20 @@ class VersionReward:
 
 
 @dataclass(frozen=True)
+class ServedData:
+    """The data set of the service: where it is on the service's machine, and checksums of its users and items."""
+
+    directory: str
+    users_sha256: str
+    items_sha256: str
+
+
+@dataclass(frozen=True)
 class Status:
     """The state of the service, as its page shows it."""
 
     name: str
+    data: ServedData
     policy: str
     slate_size: int
     num_items: int
