@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gfn4rec.cli.compute import ThreadsOption, choose_device
+from gfn4rec.cli.live_simulate import simulate_command
 from gfn4rec.cli.serve import (
     BatchOption,
     CheckpointOption,
@@ -19,6 +20,10 @@ from gfn4rec.cli.serve import (
 )
 
 app = typer.Typer(help="Parts of the live service (`gfn4rec serve`) as commands of their own.", no_args_is_help=True)
+app.command(
+    "simulate",
+    epilog="Example: gfn4rec live simulate http://127.0.0.1:8000 --simulator simulators/mine --rate 20 --seconds 600",
+)(simulate_command)
 
 
 @app.command("learn", epilog="Example: gfn4rec live learn runs/mine --samples-per-step 32")

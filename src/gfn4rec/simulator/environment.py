@@ -121,7 +121,7 @@ class UserEnvironment:
         response_BKR = (flips_BKR < probability_BKR).float()
         item_reward_BK, reward_B = rewards(response_BKR, self.data.weight_R)
         expected_item_reward_BK, expected_reward_B = rewards(probability_BKR, self.data.weight_R)
-        final = self._roll(slate_BK, response_BKR)
+        final = append_events(self.request, slate_BK, response_BKR, self.data.is_responded_only)
         self._num_steps += 1
         is_over = self._num_steps == self.config.episode_length
         self.request = self.reset() if is_over else final
@@ -154,15 +154,18 @@ class UserEnvironment:
         self._num_steps = int(state["num_steps"])
         self.request = Request(*(state[name].to(self.data.device) for name in ("user", "history", "response")))
 
-    def _roll(self, slate_BK: Tensor, response_BKR: Tensor) -> Request:
-        """Return the requests after the slates: items and responses are appended, the oldest events dropped."""
-        request = self.request
-        length = request.history_BH.shape[1]
-        history_BX = torch.cat([request.history_BH, slate_BK], dim=1)
-        response_BXR = torch.cat([request.response_BHR, response_BKR], dim=1)
-        if self.data.is_responded_only:
-            is_event_BX = response_BXR.any(dim=2)
-            order_BX = is_event_BX.byte().argsort(dim=1, stable=True)  # padding first, events in their order
-            history_BX = history_BX.masked_fill(~is_event_BX, 0).gather(1, order_BX)
-            response_BXR = response_BXR.gather(1, order_BX[:, :, None].expand_as(response_BXR))
-        return replace(request, history_BH=history_BX[:, -length:], response_BHR=response_BXR[:, -length:])
+
+def append_events(request: Request, slate_BK: Tensor, response_BKR: Tensor, is_responded_only: bool) -> Request:
+    """Return the requests after slates: items and responses are appended, the oldest events dropped.
+
+    Item 0 is no event; nor is an item without a response, if histories hold only others.
+    """
+    length = request.history_BH.shape[1]
+    history_BX = torch.cat([request.history_BH, slate_BK], dim=1)
+    response_BXR = torch.cat([request.response_BHR, response_BKR], dim=1)
+    if is_responded_only or bool((slate_BK == 0).any()):
+        is_event_BX = response_BXR.any(dim=2) if is_responded_only else history_BX > 0
+        order_BX = is_event_BX.byte().argsort(dim=1, stable=True)  # padding first, events in their order
+        history_BX = history_BX.masked_fill(~is_event_BX, 0).gather(1, order_BX)
+        response_BXR = response_BXR.gather(1, order_BX[:, :, None].expand_as(response_BXR))
+    return replace(request, history_BH=history_BX[:, -length:], response_BHR=response_BXR[:, -length:])

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from gfn4rec.data.dataset import SlateData
+from gfn4rec.data.identity import identity_of
 from gfn4rec.live.host import Host
 from gfn4rec.live.items import Item, LiveItems
 from gfn4rec.live.records import Decision
@@ -43,6 +45,7 @@ def status_body(host: Host) -> dict[str, Any]:
     states = host.decision_counts()
     return {
         "name": host.data.manifest.name,
+        "data": _data_body(host.data),
         "policy": host.policy_name,
         "slate_size": host.data.slate_size,
         "num_items": len(service.items),
@@ -72,4 +75,14 @@ def status_body(host: Host) -> dict[str, Any]:
         "learner": host.learner_body(),
         "versions": host.promotion.body(),
         **service.statistics.as_dict(),
+    }
+
+
+def _data_body(data: SlateData) -> dict[str, str]:
+    """Return which data set is served, and where it is, for programs on this machine."""
+    identity = identity_of(data.manifest)
+    return {
+        "directory": str(data.directory.resolve()),
+        "users_sha256": identity.users_sha256,
+        "items_sha256": identity.items_sha256,
     }
