@@ -166,6 +166,7 @@ class Host:
         while not self._end.wait(_PAUSE):
             try:
                 self.service.close_due()
+                self.store.check_reading()
                 self.promotion.scan()
                 self._keeper_problem = None
             except StoreError as error:

@@ -75,8 +75,8 @@ def test_a_retry_is_answered_although_the_catalogue_no_longer_allows_it(new_host
         body = {"request_id": "after", "candidates": candidates}
         assert "only 2 are left" in problem_of(client.post("/v1/recommend", json=body), 422)
         assert recommend(client, "before", candidates=candidates) == first
-        body = {"request_id": "before", "candidates": candidates, "slates": 2}
-        assert "used before" in problem_of(client.post("/v1/recommend", json=body), 409)
+        other = {"request_id": "before", "candidates": candidates, "slates": 2}
+        assert "used before" in problem_of(client.post("/v1/recommend", json=other), 409)
 
 
 def test_the_same_id_twice_at_once(new_host: NewHost) -> None:

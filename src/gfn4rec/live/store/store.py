@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from gfn4rec.errors import UserError
+from gfn4rec.live.store.tables import versions
 from gfn4rec.live.store.writer import Operation, StoreError, Writer, reason
 
 Result = TypeVar("Result")
@@ -64,6 +65,11 @@ class Store:
                 yield connection
         except DBAPIError as error:
             raise StoreError(reason(error)) from error
+
+    def check_reading(self) -> None:
+        """Raise `StoreError` unless the store can be read."""
+        with self.read() as connection:
+            connection.execute(sa.select(versions.c.version).limit(1))
 
     @property
     def problem(self) -> str | None:
