@@ -17,7 +17,7 @@ from gfn4rec.live.learning import read_status
 from gfn4rec.live.promotion import Promotion
 from gfn4rec.live.service import LiveService, probe_requests
 from gfn4rec.live.store.decisions import latest_time, samples_after
-from gfn4rec.live.store.state import read_property, write_property
+from gfn4rec.live.store.state import newest_revision, read_property, write_property
 from gfn4rec.live.store.store import Store
 from gfn4rec.live.store.tables import decisions, events, samples
 from gfn4rec.live.store.writer import StoreError
@@ -123,7 +123,7 @@ class Host:
         self._claim(opened)
         with self.store.read() as connection:
             clock = steady_clock(latest_time(connection))
-        policy_for = _policy_maker(opened)
+        policy_for = _policy_maker(opened, self.store)
         self.promotion = Promotion(
             self.store,
             Versions(self.place.directory / "versions"),
@@ -172,8 +172,12 @@ class Host:
                 self._keeper_problem = f"housekeeping fails ({error})"
 
 
-def _policy_maker(opened: OpenedRun) -> Callable[[VersionManifest], Policy]:
+def _policy_maker(opened: OpenedRun, store: Store) -> Callable[[VersionManifest], Policy]:
     def make(manifest: VersionManifest) -> Policy:
+        with store.read() as connection:
+            newest = newest_revision(connection)
+        if manifest.revision > newest:
+            raise UserError(f"knows revision {manifest.revision} of the catalogue, but the store only {newest}")
         return untrained_policy(opened.new_policy(), opened.data, manifest.num_items)
 
     return make
