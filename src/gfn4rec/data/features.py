@@ -30,12 +30,12 @@ def encode_features(table: FeatureTable | None, ids: pl.Series) -> tuple[pl.Data
 
 
 def count_unmatched(side: str, table: FeatureTable | None, ids: pl.Series, raw_ids: pl.Series) -> dict[str, int]:
-    """Count the `ids` without a row in the table, and the ids of the table that the raw log does not have."""
+    """Count the `ids` without a row in the table, and the ids of the table that are not among the raw log's."""
     if table is None:
         return {}
     frame, wanted = _aligned(table, ids)
-    known = _collect(table, frame.select("id").unique())["id"].drop_nulls()
-    logged = raw_ids.unique().cast(known.dtype)
+    known = _collect(table, frame.select("id"))["id"].unique().drop_nulls()
+    logged = raw_ids.cast(known.dtype)
     num_unknown = int((~wanted["id"].is_in(known.implode())).sum())
     return {f"{side}_not_in_table": num_unknown, f"{side}_not_in_log": int((~known.is_in(logged.implode())).sum())}
 

@@ -263,6 +263,11 @@ class Interactions:
     def _check_units(self, time: pl.Series) -> None:
         """Refuse times in two units, and 0 and the like in place of a time that is not known."""
         first, last = _SECONDS
+        lowest, highest = time.min(), time.max()
+        assert isinstance(lowest, int | float)
+        assert isinstance(highest, int | float)
+        if any(factor * first <= lowest and highest <= factor * last for factor in _UNITS.values()):
+            return  # the common case, found in one pass
         within = {unit: time.is_between(factor * first, factor * last) for unit, factor in _UNITS.items()}
         usual = max(within, key=lambda unit: within[unit].sum())
         if not self.timed or 2 * within[usual].sum() < len(time):

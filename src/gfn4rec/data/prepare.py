@@ -41,13 +41,13 @@ _DEFAULT = PrepareConfig()
 
 @dataclass(frozen=True)
 class _Filtered:
-    """The rows that the k-core filter left, in file order, with users and items as codes, and the counts before it."""
+    """The rows that the k-core filter left, in file order, with users and items as codes, and the ids before it."""
 
     log: pl.DataFrame
     user_of_code: pl.Series
     item_of_code: pl.Series
-    num_raw_users: int
-    num_raw_items: int
+    raw_users: pl.Series
+    raw_items: pl.Series
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,13 @@ def _filter(log: pl.DataFrame, core: int) -> _Filtered:
         log=coded if is_kept.all() else coded.filter(pl.Series(is_kept)),
         user_of_code=user_of_code,
         item_of_code=item_of_code,
-        num_raw_users=int(np.count_nonzero(np.bincount(user))),
-        num_raw_items=int(np.count_nonzero(np.bincount(item))),
+        raw_users=_occurring(user, user_of_code),
+        raw_items=_occurring(item, item_of_code),
     )
+
+
+def _occurring(code: Ints, id_of_code: pl.Series) -> pl.Series:
+    return id_of_code[np.flatnonzero(np.bincount(code))]
 
 
 def _number(filtered: _Filtered, behaviours: list[str], timed: bool, session_gap: float | None) -> _Numbered:
@@ -318,8 +322,8 @@ def _statistics(
     return Statistics(
         raw_records=interactions.log.height + interactions.num_merged,
         merged_rows=interactions.num_merged,
-        raw_users=filtered.num_raw_users,
-        raw_items=filtered.num_raw_items,
+        raw_users=len(filtered.raw_users),
+        raw_items=len(filtered.raw_items),
         records=filtered.log.height,
         users=len(numbered.user_ids),
         items=len(numbered.item_ids),
@@ -339,8 +343,8 @@ def _statistics(
         users_short_of_val=_users_below(slates, VAL, config.val_slates),
         users_without_val=_users_below(slates, VAL, min(1, config.val_slates)),
         longest_log=int(np.diff(numbered.offset).max()),
-        **count_unmatched("users", interactions.users, numbered.user_ids, interactions.log["user"]),
-        **count_unmatched("items", interactions.items, numbered.item_ids, interactions.log["item"]),
+        **count_unmatched("users", interactions.users, numbered.user_ids, filtered.raw_users),
+        **count_unmatched("items", interactions.items, numbered.item_ids, filtered.raw_items),
     )
 
 

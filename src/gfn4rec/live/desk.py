@@ -63,20 +63,18 @@ class Desk:
             except UserError as error:
                 wanted.append(error)
         rows = [
-            (ask, want, place)
-            for ask, want in zip(asks, wanted, strict=True)
+            (number, want, place)
+            for number, want in enumerate(wanted)
             if isinstance(want, _Wanted)
-            for place in range(ask.num_slates)
+            for place in range(asks[number].num_slates)
         ]
-        proposal = self._propose([(ask, want, place) for ask, want, place in rows]) if rows else None
-        decisions: dict[str, list[Decision]] = {}
-        for row, (ask, want, place) in enumerate(rows):
+        proposal = self._propose([(asks[number], want, place) for number, want, place in rows]) if rows else None
+        # By number, because a request id may come twice in a batch.
+        decisions: list[list[Decision]] = [[] for _ in asks]
+        for row, (number, want, place) in enumerate(rows):
             assert proposal is not None
-            decisions.setdefault(ask.request_id, []).append(self._decision(ask, want, place, proposal, row))
-        return [
-            want if isinstance(want, UserError) else decisions[ask.request_id][: ask.num_slates]
-            for ask, want in zip(asks, wanted, strict=True)
-        ]
+            decisions[number].append(self._decision(asks[number], want, place, proposal, row))
+        return [want if isinstance(want, UserError) else own for want, own in zip(wanted, decisions, strict=True)]
 
     def history(self, ask: Ask, lived: Sequence[tuple[float, History]]) -> History:
         """Return the events that the policy reads for a request."""

@@ -23,8 +23,10 @@ from gfn4rec.live.store.decisions import (
     Waits,
     add_events,
     close_due,
+    find_decisions,
     insert_decisions,
     mark_shown,
+    repeated,
     shown_slates,
 )
 from gfn4rec.live.store.state import add_item_change, item_changes_after
@@ -150,16 +152,27 @@ class LiveService:
         desk = self._current_desk()
         decided = desk.decide(asks, self._lived(asks))
         good: list[tuple[list[Decision], Future[Reply]]] = []
-        for result, future in zip(decided, futures, strict=True):
+        refused: list[tuple[Ask, UserError, Future[Reply]]] = []
+        for ask, result, future in zip(asks, decided, futures, strict=True):
             if isinstance(result, UserError):
-                fail(future, result)
+                refused.append((ask, result, future))
             else:
                 good.append((result, future))
+        if refused:
+            self._refuse(refused)
         if not good:
             return
         batch = [decisions for decisions, _ in good]
         stored = self.store.write(lambda connection: insert_decisions(connection, batch, self.clock(), self._waits))
         stored.add_done_callback(partial(_resolve_all, [future for _, future in good]))
+
+    def _refuse(self, refused: Sequence[tuple[Ask, UserError, Future[Reply]]]) -> None:
+        """Fail requests that cannot be decided now, except retries of such as could be before."""
+        with self.store.read() as connection:
+            known = find_decisions(connection, {ask.request_id for ask, *_ in refused})
+        for ask, error, future in refused:
+            stored = known.get(ask.request_id)
+            _settle(future, error if stored is None else repeated(stored, ask.body_hash))
 
     def _lived(self, asks: Sequence[Ask]) -> dict[str, list[tuple[float, History]]]:
         """Return what users have been shown since the log, as far as the policy reads it."""
@@ -167,10 +180,11 @@ class LiveService:
         users = {ask.user for ask in asks if ask.user is not None and ask.history is None}
         if not users or not length:
             return {}
-        # Histories of responses alone skip items, so that more slates are needed to fill them.
-        num_slates = length if self.data.is_responded_only else -(-length // self.data.slate_size)
+        # Histories of responses alone read one item or more of a slate with feedback, and nothing of others.
+        is_responded_only = self.data.is_responded_only
+        num_slates = length if is_responded_only else -(-length // self.data.slate_size)
         with self.store.read() as connection:
-            return {user: shown_slates(connection, user, num_slates) for user in users}
+            return {user: shown_slates(connection, user, num_slates, is_responded_only) for user in users}
 
 
 def _resolve_all(
@@ -180,12 +194,15 @@ def _resolve_all(
     for number, future in enumerate(futures):
         if error is not None:
             fail(future, error)
-            continue
-        result = stored.result()[number]
-        if isinstance(result, ConflictError):
-            fail(future, result)
         else:
-            resolve(future, result)
+            _settle(future, stored.result()[number])
+
+
+def _settle(future: Future[Reply], result: Reply | UserError) -> None:
+    if isinstance(result, UserError):
+        fail(future, result)
+    else:
+        resolve(future, result)
 
 
 def probe_requests(data: SlateData, count: int = 8) -> Request:

@@ -1,5 +1,6 @@
 """Errors as problem details (RFC 9457): one clear sentence, never a traceback."""
 
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -15,25 +16,46 @@ from gfn4rec.live.records import ConflictError, NotFoundError
 from gfn4rec.live.store.writer import StoreError
 
 _RETRY: Final = {"Retry-After": "1"}
+_LONGEST_DETAIL: Final = 500  # characters; a body's own words in it may be long
+_SENTENCES: Final = {
+    400: "the body is not valid JSON",
+    404: "there is nothing at this address; /openapi.json lists what there is",
+    405: "this address does not take this method; /openapi.json lists those it takes",
+}
+_MESSAGES: Final = {
+    "dict_type": "must be a JSON object",
+    "model_attributes_type": "must be a JSON object",
+    "list_type": "must be a list",
+    "extra_forbidden": "unknown field; /openapi.json lists the fields",
+    "missing": "missing",
+    "string_unicode": "control characters and lone surrogates are not allowed",
+}
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class _Escaped(JSONResponse):
+    media_type = MEDIA_TYPE
+
+    def render(self, content: Any) -> bytes:
+        """Return JSON that quotes any text, even lone surrogates of a body."""
+        return json.dumps(content, ensure_ascii=True).encode("ascii")
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return a problem as a response."""
+    if len(detail) > _LONGEST_DETAIL:
+        detail = f"{detail[:_LONGEST_DETAIL]}..."
     content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return JSONResponse(content, status, dict(headers or {}), media_type="application/problem+json")
+    return _Escaped(content, status, dict(headers or {}))
 
 
 def describe(errors: list[Any]) -> str:
-    """Return what is wrong with a body, in one line that names the field."""
+    """Return what is wrong with a request, in one line that names the field; unknown fields come first."""
     first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
-    place = ".".join(str(part) for part in first["loc"][1:] if isinstance(part, int) or not part.startswith("function"))
-    if first["type"] == "json_invalid":
-        return "the body is not valid JSON"
-    if first["type"] == "extra_forbidden":
-        return f"{place}: unknown field; /openapi.json lists the fields"
-    if first["type"] == "missing":
-        return f"{place or 'body'}: missing"
-    return f"{place or 'body'}: {first['msg'].removeprefix('Value error, ')}"
+    inner = [str(part) for part in first["loc"][1:] if not str(part).startswith("(")]  # the others choose a type
+    place = ".".join(inner) or first["loc"][0]
+    message = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
+    return f"{place}: {message.removeprefix('Input ')}"
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -55,8 +77,11 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return problem(422, describe(list(error.errors())))
+        errors = list(error.errors())
+        if errors[0]["type"] == "json_invalid":
+            return problem(400, _SENTENCES[400])
+        return problem(422, describe(errors))
 
     @app.exception_handler(HTTPException)
     def refused(_: Request, error: HTTPException) -> JSONResponse:
-        return problem(error.status_code, str(error.detail), error.headers)
+        return problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), error.headers)

@@ -49,16 +49,17 @@ def insert_decisions(
         if request_id not in stored:
             stored[request_id] = tuple(request)
             rows += [_row(decision, now, waits) for decision in request]
-        known = stored[request_id]
-        if known[0].body_hash == body_hash:
-            results.append(known)
-        else:
-            results.append(
-                ConflictError(f"request_id {request_id}: was used before with another body; choose a new one")
-            )
+        results.append(repeated(stored[request_id], body_hash))
     if rows:
         connection.execute(sa.insert(decisions), rows)
     return results
+
+
+def repeated(stored: tuple[Decision, ...], body_hash: str) -> tuple[Decision, ...] | ConflictError:
+    """Return what a request gets whose id came before: the decisions from then if its body is the same."""
+    if stored[0].body_hash == body_hash:
+        return stored
+    return ConflictError(f"request_id {stored[0].request_id}: was used before with another body; choose a new one")
 
 
 def find_decisions(connection: sa.Connection, request_ids: Collection[str]) -> dict[str, tuple[Decision, ...]]:
@@ -163,12 +164,16 @@ def samples_after(connection: sa.Connection, seq: int, limit: int) -> list[Sampl
     return [_sample(row, row["seq"], row["closed_responses"], row["reward"]) for row in rows]
 
 
-def shown_slates(connection: sa.Connection, user: str, limit: int) -> list[tuple[float, History]]:
+def shown_slates(
+    connection: sa.Connection, user: str, limit: int, only_with_feedback: bool = False
+) -> list[tuple[float, History]]:
     """Return the latest slates of a user that are part of the user's history, oldest first, with their times.
 
-    These are closed ones, and those that have feedback.
+    These are closed ones, unless only those with feedback are wanted, and open ones that have feedback.
     """
-    is_part = (decisions.c.state == CLOSED) | ((decisions.c.state == OPEN) & decisions.c.has_feedback)
+    is_part = decisions.c.state.in_((CLOSED, OPEN)) & decisions.c.has_feedback
+    if not only_with_feedback:
+        is_part |= decisions.c.state == CLOSED
     query = sa.select(decisions.c.created, decisions.c.slate, decisions.c.responses)
     query = query.where(decisions.c.user == user, is_part).order_by(decisions.c.number.desc()).limit(limit)
     rows = connection.execute(query).all()

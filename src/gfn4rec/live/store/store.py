@@ -12,16 +12,21 @@ from alembic.config import Config
 from alembic.util import CommandError
 from filelock import FileLock, Timeout
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from gfn4rec.errors import UserError
-from gfn4rec.live.store.writer import Operation, StoreError, Writer
+from gfn4rec.live.store.writer import Operation, StoreError, Writer, reason
 
 Result = TypeVar("Result")
 _DIALECTS: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _ADVISORY_LOCK: Final = 0x67666E34726563  # one service per PostgreSQL database
 _SECONDS_TO_CONNECT: Final = 3
+_SCHEMES: Final = "write the path of a file for SQLite, or postgresql+psycopg://USER@HOST/DATABASE"
+# A commit is on the disk before it returns, even if the server is set up otherwise.
+_DURABLE: Final = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
 
 
 class Store:
@@ -40,11 +45,11 @@ class Store:
         if read_only:
             return
         try:
-            self._migrate()
+            connection = self._open()
         except BaseException:
             self._release_lock()
             raise
-        self._writer = Writer(self._writing_connection)
+        self._writer = Writer(self._writing_connection, connection)
 
     def write(self, operation: Operation[Result]) -> Future[Result]:
         """Return the future result of an operation, which is there once it is committed."""
@@ -58,7 +63,7 @@ class Store:
             with self._reading.connect() as connection:
                 yield connection
         except DBAPIError as error:
-            raise StoreError(str(error.orig).splitlines()[0]) from error
+            raise StoreError(reason(error)) from error
 
     @property
     def problem(self) -> str | None:
@@ -95,76 +100,90 @@ class Store:
         connection = _engine(self.url).connect()
         if self.dialect == "PostgreSQL":
             is_free = connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_LOCK)))
+            connection.exec_driver_sql(_DURABLE)
             connection.commit()
             if not is_free:
                 connection.close()
-                raise StoreError("another service uses this store")
+                raise StoreError("another service uses this store; stop it")
         return connection
 
-    def _migrate(self) -> None:
-        """Create the tables, or bring those of an older version up to date."""
-        where = self.url.render_as_string(hide_password=True)
-        try:
+    def _open(self) -> sa.Connection:
+        """Return the writing connection of a store that is whole, with the tables of this version."""
+        with _explained(self._name):
             connection = self._writing_connection()
-        except StoreError as error:
-            raise UserError(f"{where}: {error}; stop it, or choose another --store") from error
-        except DBAPIError as error:
-            reason = str(error.orig).splitlines()[0]
-            raise UserError(f"{where}: the store cannot be opened ({reason})") from error
-        try:
-            self._check(connection, where)
-            config = Config()
-            config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-            config.attributes["connection"] = connection
-            with connection.begin():
-                command.upgrade(config, "head")
-        except CommandError as error:
-            raise UserError(f"{where}: was made by a newer gfn4rec; install that one ({error})") from error
-        except DBAPIError as error:
-            raise UserError(f"{where}: is not a store ({str(error.orig).splitlines()[0]})") from error
-        finally:
-            connection.close()
-            connection.engine.dispose()
+            try:
+                if self.dialect == "SQLite":
+                    _check_file(connection)
+                _migrate(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
-    def _check(self, connection: sa.Connection, where: str) -> None:
-        """Refuse a damaged SQLite file, or a file system without the log that makes commits safe."""
-        if self.dialect != "SQLite":
-            return
-        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
-        state = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-        connection.rollback()
-        if mode != "wal":
-            raise UserError(f"{where}: its file system has no write-ahead log (mode {mode}); choose a local disk")
-        if state != "ok":
-            raise UserError(f"{where}: damaged ({state}); restore it from a copy, or choose another --store")
+    @property
+    def _name(self) -> str:
+        """What messages call the store."""
+        return (self.url.database or "") if self.dialect == "SQLite" else self.url.render_as_string()
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn what can happen when a store is opened into one line for the user."""
+    try:
+        yield
+    except StoreError as error:
+        raise UserError(f"{name}: {error}; choose another --store") from error
+    except CommandError as error:
+        raise UserError(f"{name}: was made by a newer gfn4rec; install that one ({error})") from error
+    except DBAPIError as error:
+        raise UserError(f"{name}: cannot be opened as a store ({reason(error)}); choose another --store") from error
+
+
+def _check_file(connection: sa.Connection) -> None:
+    """Refuse a damaged SQLite file, or a file system without the log that makes commits safe."""
+    mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+    state = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    connection.rollback()
+    if mode != "wal":
+        raise StoreError(f"its file system has no write-ahead log (mode {mode})")
+    if state != "ok":
+        raise StoreError(f"the file is damaged ({str(state).splitlines()[0]}); restore it from a copy")
+
+
+def _migrate(connection: sa.Connection) -> None:
+    """Create the tables, or bring those of an older version up to date."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    with connection.begin():
+        command.upgrade(config, "head")
 
 
 def _parsed(url: str) -> sa.URL:
     """Return the address of a store; a plain path is an SQLite file."""
-    if "://" not in url:
-        return sa.URL.create("sqlite", database=str(Path(url).resolve()))
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme != "sqlite":
+        return _parsed_postgresql(url, scheme)
+    path = rest.removeprefix("/") if separator else url  # sqlite:///relative, sqlite:////absolute
+    if path in ("", ":memory:"):
+        raise UserError(f"--store {url}: name a file, because what is in memory is lost")
+    return sa.URL.create("sqlite", database=str(Path(path).resolve()))
+
+
+def _parsed_postgresql(url: str, scheme: str) -> sa.URL:
+    if scheme != "postgresql+psycopg":
+        raise UserError(f"--store {scheme}://...: {_SCHEMES}")
     try:
-        parsed = sa.make_url(url)
-        parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise UserError(f"--store {url}: {_SCHEMES}") from error
-    name = parsed.get_backend_name()
-    if name not in _DIALECTS or (name == "postgresql" and parsed.get_driver_name() != "psycopg"):
-        raise UserError(f"--store {parsed.render_as_string()}: {_SCHEMES}")
-    if name == "sqlite":
-        if not parsed.database or parsed.database == ":memory:":
-            raise UserError(f"--store {url}: name a file, because what is in memory is lost")
-        parsed = sa.URL.create("sqlite", database=str(Path(parsed.database).resolve()))
-    return parsed
-
-
-_SCHEMES: Final = "write the path of a file for SQLite, or postgresql+psycopg://USER@HOST/DATABASE"
+        return sa.make_url(url)
+    except (ArgumentError, ValueError) as error:  # the message leaves out the address, which may hold a password
+        raise UserError(f"--store {scheme}://...: not an address; {_SCHEMES}") from error
 
 
 def _engine(url: sa.URL, read_only: bool = False) -> sa.Engine:
     if url.get_backend_name() == "postgresql":
-        arguments = {"connect_timeout": _SECONDS_TO_CONNECT}
+        arguments: dict[str, object] = {"connect_timeout": _SECONDS_TO_CONNECT}
         if read_only:
+            arguments["options"] = "-c default_transaction_read_only=on"
             return sa.create_engine(url, connect_args=arguments, pool_pre_ping=True)
         return sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
     if read_only:

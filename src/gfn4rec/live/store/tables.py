@@ -59,7 +59,7 @@ events = sa.Table(
     metadata,
     sa.Column("number", _NUMBER, primary_key=True, autoincrement=True),
     sa.Column("event_id", sa.String(128), nullable=False, unique=True),
-    sa.Column("decision_id", sa.String(64), nullable=False),
+    sa.Column("decision_id", sa.String(128), nullable=False),  # as clients may write it
     sa.Column("item", sa.String(256), nullable=False),
     sa.Column("behaviour", sa.String(256), nullable=False),
     sa.Column("value", sa.Integer, nullable=False),

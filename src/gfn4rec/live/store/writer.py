@@ -21,6 +21,11 @@ class StoreError(Exception):
     """The store cannot be written now; nothing of the operation was kept, or a retry finds what was."""
 
 
+def reason(error: DBAPIError) -> str:
+    """Return the first line of a database's message."""
+    return next(iter(str(error.orig).splitlines()), type(error.orig).__name__)
+
+
 class Writer:
     """Runs operations in the order in which they are submitted, and returns their results after the commit.
 
@@ -28,31 +33,43 @@ class Writer:
     of its operations runs again in a transaction of its own, so that only the guilty one fails.
     """
 
-    def __init__(self, connect: Callable[[], sa.Connection], capacity: int = 4096) -> None:
-        self._connect = connect
-        self._connection: sa.Connection | None = None
+    def __init__(
+        self, connect: Callable[[], sa.Connection], connection: sa.Connection | None = None, capacity: int = 4096
+    ) -> None:
+        """Begin to write over a connection, or over a new one; `connect` is called again when one is lost."""
+        self._connect, self._connection = connect, connection
         self._waiting: queue.Queue[tuple[Operation[Any], Future[Any]] | None] = queue.Queue(capacity)
         self.problem: str | None = None
-        self._is_ending = False
+        self._is_closed, self._is_ending = False, False
+        self._submitting = threading.Lock()  # nothing is submitted after the end
         self._thread = threading.Thread(target=self._run, name="store writer", daemon=True)
         self._thread.start()
 
     def submit(self, operation: Operation[Result]) -> Future[Result]:
-        """Return the future result of an operation; `StoreError` if too many are waiting."""
+        """Return the future result of an operation; `StoreError` if too many are waiting.
+
+        If the future is cancelled before the operation begins, it does not run.
+        """
         future: Future[Result] = Future()
-        try:
-            self._waiting.put_nowait((operation, future))
-        except queue.Full:
-            raise StoreError("too many writes are waiting") from None
+        with self._submitting:
+            if self._is_closed:
+                raise StoreError("it is closed")
+            try:
+                self._waiting.put_nowait((operation, future))
+            except queue.Full:
+                raise StoreError("too many writes are waiting") from None
         return future
 
     def close(self) -> None:
         """Finish what was submitted, and close the connection."""
+        with self._submitting:
+            self._is_closed = True
         self._waiting.put(_END)
         self._thread.join()
 
     def _run(self) -> None:
-        while (group := self._next_group()) is not None:
+        while not self._is_ending:
+            group = self._next_group()
             try:
                 self._run_group(group)
             except BaseException as error:  # a bug must not end the thread that all others wait for
@@ -61,14 +78,14 @@ class Writer:
                         future.set_exception(error)
         self._disconnect()
 
-    def _next_group(self) -> list[tuple[Operation[Any], Future[Any]]] | None:
-        """Return all that waits, up to a limit; None at the end."""
-        group = [] if self._is_ending else [self._waiting.get()]
+    def _next_group(self) -> list[tuple[Operation[Any], Future[Any]]]:
+        """Wait for an operation, and return all that wait then, up to a limit."""
+        group = [self._waiting.get()]
         with suppress(queue.Empty):
-            while group and group[-1] is not _END and len(group) < _LARGEST_GROUP:
+            while group[-1] is not _END and len(group) < _LARGEST_GROUP:
                 group.append(self._waiting.get_nowait())
-        self._is_ending = not group or group[-1] is _END
-        return [entry for entry in group if entry is not None] or None
+        self._is_ending = group[-1] is _END
+        return [entry for entry in group if entry is not None and entry[1].set_running_or_notify_cancel()]
 
     def _run_group(self, group: list[tuple[Operation[Any], Future[Any]]]) -> None:
         try:
@@ -94,9 +111,12 @@ class Writer:
                 results = [operation(self._connection) for operation in operations]
         except (IntegrityError, ProgrammingError, DataError):
             raise  # the operation's own fault
+        except StoreError as error:
+            self.problem = str(error)
+            raise
         except DBAPIError as error:
             self._disconnect()
-            self.problem = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
+            self.problem = reason(error)
             raise StoreError(self.problem) from error
         self.problem = None
         return results
