@@ -70,7 +70,11 @@ def test_values_of_another_kind_are_refused(entry: FeatureEntry, value: object, 
 
 
 def test_items_are_added_and_changed() -> None:
-    given = {2: {"genre": "drama"}, 3: {"tags": ["old", "blue"], "length": 50}, 5: {"genre": "comedy"}}
+    given: dict[int, dict[str, object]] = {
+        2: {"genre": "drama"},
+        3: {"tags": ["old", "blue"], "length": 50},
+        5: {"genre": "comedy"},
+    }
     later = with_items(KNOWN, ENTRIES, 5, given)
     assert later.categorical["genre"].tolist() == [0, 2, 2, 1, 1, 3]
     assert later.multi["tags"].tolist() == [[0, 0], [2, 0], [4, 0], [2, 4], [1, 0], [1, 0]]

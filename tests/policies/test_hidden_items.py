@@ -1,11 +1,11 @@
 """While a policy learns, the ids of some items are hidden, so that what their features say of them is learned, too."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import torch
-from torch import nn
 
 from gfn4rec.nn.entity_encoder import EntityEncoder
 from gfn4rec.policies import POLICIES
@@ -29,7 +29,7 @@ def backbones(policy: Policy) -> Iterator[Backbone]:
     return (module for module in policy.modules() if isinstance(module, Backbone))
 
 
-def own_rows(policy: Policy) -> list[nn.Parameter]:
+def own_rows(policy: Policy) -> list[torch.Tensor]:
     """Return the weights that items have for themselves: embeddings of ids, vectors and biases."""
     encoders = [module for module in policy.modules() if isinstance(module, EntityEncoder)]
     ids = [encoder.id_embedding.weight for encoder in encoders if encoder.num_entities == policy.catalogue.num_items]
@@ -92,16 +92,15 @@ def test_only_the_default_policy_hides_items_unless_it_is_told_to() -> None:
 def test_prior_reward_model_and_correction_hide_the_same_items(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = stirred("gfn-prior", make_catalogue(num_items=20))
     assert isinstance(policy, PriorGFN)
-    seen = []
+    seen: list[torch.Tensor | None] = []
+
+    def watched(table: Callable[..., torch.Tensor], is_hidden_N: torch.Tensor | None = None) -> torch.Tensor:
+        seen.append(is_hidden_N)
+        return table(is_hidden_N)
+
     for module in policy.modules():
         if isinstance(module, EntityEncoder) and module.num_entities == 20:
-            table = module.table
-
-            def watched(is_hidden_N: torch.Tensor | None = None, table=table) -> torch.Tensor:  # type: ignore[no-untyped-def]
-                seen.append(is_hidden_N)
-                return table(is_hidden_N)
-
-            monkeypatch.setattr(module, "table", watched)
+            monkeypatch.setattr(module, "table", partial(watched, module.table))
     loss_of(policy.train(), 0.4)
     assert len(seen) >= 4
     first = seen[0]
