@@ -41,8 +41,8 @@ def make_policy(name: str, catalogue: Catalogue, settings: Mapping[str, Any] | N
     small: dict[str, Any] = {}
     if issubclass(config, BackboneConfig):
         small |= {"encoder": SMALL_ENCODER, "hidden_dims": (16,)}
-    if "prior_encoder" in config.model_fields:
-        small |= {"prior_encoder": SMALL_ENCODER}
+    if "prior_encoder" in config.model_fields:  # among so few items, every hidden one moves the loss
+        small |= {"prior_encoder": SMALL_ENCODER, "unknown_item_share": 0.0}
     if name == "gfn-anchored":
         small |= {"beta": 3.0}  # the default makes scores in the hundreds of predictions of any size
     return build_policy(name, catalogue, small | dict(settings or {}) | more)

@@ -251,7 +251,7 @@ def test_items_are_encoded_once_per_change_of_the_weights(monkeypatch: pytest.Mo
     items, calls = policy.backbone.encoder.items, []
     encode = items.table
 
-    def counted() -> torch.Tensor:
+    def counted(_: torch.Tensor | None = None) -> torch.Tensor:
         calls.append(1)
         return encode()
 

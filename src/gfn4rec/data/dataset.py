@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from gfn4rec.config import nearest
+from gfn4rec.data.feature_tensors import feature_tensors
 from gfn4rec.data.features import decode_features
 from gfn4rec.data.interactions import SHOWN_COLUMNS, Behaviour, Interactions, RawFile
-from gfn4rec.data.manifest import FeatureEntry, Manifest
+from gfn4rec.data.manifest import Manifest
 from gfn4rec.data.sessions import offsets
 from gfn4rec.data.slates import SPLITS
 from gfn4rec.data.storage import read_manifest
 from gfn4rec.errors import UserError
-from gfn4rec.schema import FeatureTensors, Request, SlateBatch
+from gfn4rec.schema import Request, SlateBatch
 
 HISTORY_LENGTH = 50  # L of the paper
 
@@ -73,8 +74,8 @@ class SlateData:
             self._negatives = tensor(item, torch.int32), tensor(place, torch.int64)
         self._slate_split = tensor(tables["slates"]["split"].to_numpy(), torch.uint8)
         self.weight_R = tensor(np.array([behaviour.weight for behaviour in self.manifest.behaviours]), torch.float32)
-        self.user_features = _feature_tensors(self.users, self.manifest.user_features).to(device)
-        self.item_features = _feature_tensors(self.items, self.manifest.item_features).to(device)
+        self.user_features = feature_tensors(self.users, self.manifest.user_features).to(device)
+        self.item_features = feature_tensors(self.items, self.manifest.item_features).to(device)
         self._window = torch.arange(-history_length, 0, device=device)
         self._index_shown_slates()
 
@@ -270,27 +271,3 @@ class SlateData:
             origin=self.manifest.origin,
             rho=self.manifest.rho,
         )
-
-
-def _feature_tensors(table: pl.DataFrame, entries: tuple[FeatureEntry, ...]) -> FeatureTensors:
-    categorical, multi, numeric, num_values = {}, {}, {}, {}
-    for entry in entries:
-        column = table[entry.name]
-        if entry.kind == "numeric":
-            standardised = ((column - entry.mean) / entry.deviation).fill_null(0.0).to_numpy()
-            numeric[entry.name] = torch.tensor(np.concatenate([[0.0], standardised]), dtype=torch.float32)
-            continue
-        num_values[entry.name] = 2 + len(entry.vocabulary)
-        if entry.kind == "categorical":
-            categorical[entry.name] = torch.tensor(np.concatenate([[0], column.to_numpy()]), dtype=torch.int64)
-        else:
-            multi[entry.name] = _padded(column)
-    return FeatureTensors(categorical, multi, numeric, num_values)
-
-
-def _padded(lists: pl.Series) -> Tensor:
-    """Return lists of indices as a matrix, padded with zeros, with a first row of zeros for the padding item."""
-    length = np.concatenate([[0], lists.list.len().to_numpy()])
-    padded = np.zeros((len(length), length.max()), dtype=np.int64)
-    padded[np.arange(padded.shape[1]) < length[:, None]] = lists.explode().to_numpy()
-    return torch.tensor(padded)

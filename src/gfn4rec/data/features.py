@@ -1,6 +1,7 @@
 """Feature tables -> index columns with vocabularies, in the order of the users and items of the prepared log."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from gfn4rec.errors import UserError
 
 UNKNOWN = 1  # 0 is padding, known values follow
 FIRST_VALUE = 2
+_FARTHEST = 1e6  # deviations from the mean, of a number that is encoded later; squares of larger ones lose precision
 _LARGEST = 1e100  # absolute value of a numeric feature; squares of larger ones overflow
 
 
@@ -163,3 +165,52 @@ def _encode_numeric(table: FeatureTable, feature: Feature, rows: pl.DataFrame) -
 
 
 _ENCODERS = {"categorical": _encode_categorical, "multi": _encode_multi, "numeric": _encode_numeric}
+
+
+class ValueEncoder:
+    """Encodes single raw values as `encode_features` does, with the vocabulary and the moments of the data set."""
+
+    def __init__(self, entry: FeatureEntry) -> None:
+        self._entry = entry
+        self._index = {value: FIRST_VALUE + number for number, value in enumerate(entry.vocabulary)}
+        self.unknown: Sequence[float] = [0.0] if entry.kind == "numeric" else [UNKNOWN]
+        """The code of an unknown value."""
+
+    def encode(self, value: object) -> Sequence[float]:
+        """Return the index of a value, the indices of a list of values, or the standardised number."""
+        if self._entry.kind == "numeric":
+            return self._standardise(value)
+        return [self._index[text] for text in self._texts(value) if text in self._index] or self.unknown
+
+    def not_known(self, value: object) -> list[str]:
+        """Return those of the values that the data set does not know; raise a `UserError` if it is not of this kind."""
+        if self._entry.kind == "numeric":
+            self._standardise(value)
+            return []
+        return [text for text in self._texts(value) if text not in self._index]
+
+    def _texts(self, value: object) -> list[str]:
+        """Return the different values that are given, as the texts of a vocabulary."""
+        if isinstance(value, list | tuple) and self._entry.kind == "categorical":
+            raise UserError(f"feature {self._entry.name}: takes one value, not a list")
+        values = value if isinstance(value, list | tuple) else [value]
+        return [text for text in dict.fromkeys(map(_text, values)) if text]
+
+    def _standardise(self, value: object) -> Sequence[float]:
+        if value is None or value == "":
+            return self.unknown
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise UserError(f"feature {self._entry.name}: takes a number, not {value!r}")
+        standardised = (number - self._entry.mean) / self._entry.deviation
+        return [min(max(standardised, -_FARTHEST), _FARTHEST)]
+
+
+def _text(value: object) -> str:
+    """Return a value as a table of text has it; nothing for an unknown one."""
+    if value is None:
+        return ""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()

@@ -18,7 +18,7 @@ from gfn4rec.live.ownership import claim
 from gfn4rec.live.promotion import Promotion
 from gfn4rec.live.service import LiveService, probe_requests
 from gfn4rec.live.store.decisions import latest_time, samples_after
-from gfn4rec.live.store.state import read_property, write_property
+from gfn4rec.live.store.state import newest_revision, read_property, write_property
 from gfn4rec.live.store.store import Store
 from gfn4rec.live.store.tables import decisions, events, samples
 from gfn4rec.live.store.writer import StoreError
@@ -124,7 +124,7 @@ class Host:
         self._claim(opened)
         with self.store.read() as connection:
             clock = steady_clock(latest_time(connection))
-        policy_for = policy_maker(opened)
+        policy_for = policy_maker(opened, self.store)
         self.promotion = Promotion(
             self.store,
             Versions(self.place.directory / "versions"),
@@ -176,10 +176,14 @@ class Host:
                 self._keeper_problem = f"housekeeping fails ({error})"
 
 
-def policy_maker(opened: OpenedRun) -> Callable[[VersionManifest], Policy]:
+def policy_maker(opened: OpenedRun, store: Store) -> Callable[[VersionManifest], Policy]:
     """Return what makes the untrained policy of a version."""
 
     def make(manifest: VersionManifest) -> Policy:
+        with store.read() as connection:
+            newest = newest_revision(connection)
+        if manifest.revision > newest:
+            raise UserError(f"knows revision {manifest.revision} of the catalogue, but the store only {newest}")
         return untrained_policy(opened.new_policy(), opened.data, manifest.num_items)
 
     return make

@@ -19,19 +19,20 @@ class Item:
     number: int
     title: str | None
     features: Mapping[str, Any] | None
-    """Raw values of an item that was added or changed live; None: as in the data set."""
+    """Raw values that were given live; None: all as in the data set."""
     is_enabled: bool
 
 
 class LiveItems:
     """The items at one revision of the catalogue; `after` returns those of a later one.
 
-    Items keep their numbers. Those of the log come first, others follow in the order in which they were added.
+    Items keep their numbers. Those of the log come first, others follow in the order in which they were added. A change
+    replaces title and features; of an item of the log, what the change leaves out is as in the data set.
     """
 
-    def __init__(self, items: Sequence[Item], revision: int) -> None:
+    def __init__(self, items: Sequence[Item], revision: int, logged: Sequence[Item]) -> None:
         self.revision = revision
-        self._items = items
+        self._items, self._logged = items, logged
         self._by_id = {item.id: item for item in items}
         self.is_enabled_N = torch.tensor([False, *(item.is_enabled for item in items)])
         self.all_enabled = bool(self.is_enabled_N[1:].all())
@@ -41,7 +42,8 @@ class LiveItems:
         """Return the items of a data set."""
         titles = data.items["title"].to_list() if "title" in data.items.columns else [None] * data.num_items
         rows = zip(data.items["id"].to_list(), titles, strict=True)
-        return cls([Item(str(raw), number, title, None, True) for number, (raw, title) in enumerate(rows, 1)], 0)
+        items = [Item(str(raw), number, title, None, True) for number, (raw, title) in enumerate(rows, 1)]
+        return cls(items, 0, items)
 
     def after(self, changes: Iterable[ItemChange]) -> "LiveItems":
         """Return the items after changes, which follow this revision."""
@@ -49,11 +51,20 @@ class LiveItems:
         for change in changes:
             assert change.revision == revision + 1, "a change of the catalogue is missing"
             known, revision = by_id.get(change.item), change.revision
-            number = len(items) + 1 if known is None else known.number
-            item = Item(change.item, number, change.title, change.features, change.is_enabled)
-            items[number - 1 : number] = [item]
+            item = self._changed(len(items) + 1 if known is None else known.number, change)
+            items[item.number - 1 : item.number] = [item]
             by_id[item.id] = item
-        return self if revision == self.revision else LiveItems(items, revision)
+        return self if revision == self.revision else LiveItems(items, revision, self._logged)
+
+    def _changed(self, number: int, change: ItemChange) -> Item:
+        if number > len(self._logged):
+            return Item(change.item, number, change.title, change.features, change.is_enabled)
+        title = self._logged[number - 1].title if change.title is None else change.title
+        return Item(change.item, number, title, change.features or None, change.is_enabled)
+
+    def features(self) -> dict[int, Mapping[str, Any]]:
+        """Return the raw features of items that were added or changed live, by their numbers."""
+        return {item.number: item.features for item in self._items if item.features is not None}
 
     def __len__(self) -> int:
         return len(self._items)

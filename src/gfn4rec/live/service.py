@@ -120,6 +120,8 @@ class LiveService:
 
     def swap(self, policy: Policy, version: int) -> None:
         """Answer with another version of the policy from the next batch on."""
+        if policy.catalogue.num_items > len(self.items):  # added through another process
+            self.refresh_items()
         with self._swap:
             self._desk = self._new_desk(policy, version)
 

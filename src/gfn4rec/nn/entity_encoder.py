@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gfn4rec.nn.rows import hide_rows
 from gfn4rec.schema import FeatureTensors
 
 _INITIAL_DEVIATION = 0.1
@@ -64,14 +65,14 @@ class EntityEncoder(nn.Module):
             return self.table()[index]
         return self._encode(index.reshape(-1)).reshape(*index.shape, -1)
 
-    def table(self) -> Tensor:
-        """Encode all entities, row 0 included."""
-        return self._encode(None)
+    def table(self, is_hidden_N: Tensor | None = None) -> Tensor:
+        """Encode all entities, row 0 included; those that are hidden by their features alone."""
+        return self._encode(None, is_hidden_N)
 
-    def _encode(self, index: Tensor | None) -> Tensor:
+    def _encode(self, index: Tensor | None, is_hidden_N: Tensor | None = None) -> Tensor:
         """Encode some entities, or all of them in order."""
         norm = self.embedding_norm
-        parts = [norm(self._ids(index))]
+        parts = [norm(hide_rows(self._ids(index), is_hidden_N))]
         # Category embeddings are normalised before the look-up, because there are fewer of them than entities.
         parts += [
             self._look_up("categorical", name, norm(_weight(layer)), index) for name, layer in self.categorical.items()

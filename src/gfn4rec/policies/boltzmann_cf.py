@@ -51,7 +51,7 @@ class BoltzmannCF(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        state_BS, table_ND = self.backbone.encode_to_learn(batch.request, generator)
         error_BK = self.head.scores(state_BS, table_ND, batch.slate_BK) - batch.item_reward_BK
         loss = error_BK.square().mean()
         return Loss(loss, {"squared_error": loss})

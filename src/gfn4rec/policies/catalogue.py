@@ -1,11 +1,12 @@
 """The properties of a data set that policies need: sizes, features, rewards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.nn.rows import add_rows
 from gfn4rec.schema import FeatureTensors
 
 
@@ -40,6 +41,11 @@ class Catalogue:
             count_N=torch.bincount(data.item_at(data.training_rows()), minlength=data.num_items + 1),
             has_whole_histories=not data.is_responded_only,
         )
+
+    def with_items(self, num_items: int, features: FeatureTensors) -> "Catalogue":
+        """Return the catalogue with more items, which do not occur in the log, and with these features of all items."""
+        count_N = add_rows(self.count_N, num_items + 1)
+        return replace(self, num_items=num_items, item_features=features, count_N=count_N)
 
     def scale_reward(self, reward: Tensor) -> Tensor:
         """Return rewards scaled from the attainable range to [0, 1]."""

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gfn4rec.nn.mlp import mlp
+from gfn4rec.nn.rows import hide_rows
 from gfn4rec.policies.slate_network import prefixes
 
 _INITIAL_DEVIATION = 0.1
@@ -26,9 +27,9 @@ class Correction(nn.Module):
         self.selection = _starting_at_zero(mlp(width, hidden_dims, dim))
         self.flow = _starting_at_zero(mlp(width, hidden_dims, 1))
 
-    def table(self, item_table_ND: Tensor) -> Tensor:
+    def table(self, item_table_ND: Tensor, is_hidden_N: Tensor | None = None) -> Tensor:
         """Return the correction's own item vectors, given the items' encodings."""
-        table_ND: Tensor = self.kernel(item_table_ND) + self.own_ND
+        table_ND: Tensor = self.kernel(item_table_ND) + hide_rows(self.own_ND, is_hidden_N)
         return table_ND
 
     def prefixes(self, state_BS: Tensor, slate_BK: Tensor, table_ND: Tensor, steps: range) -> Tensor:

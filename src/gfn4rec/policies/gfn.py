@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from gfn4rec.policies.backbone import Backbone
 from gfn4rec.policies.base import Context, Loss, Plan, Policy
+from gfn4rec.policies.candidates import Candidates
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.flow_config import FlowConfig
 from gfn4rec.policies.flow_loss import SlateFlow, flow_loss, flow_score, slate_flow
@@ -39,14 +40,14 @@ class GFN4Rec(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        slates = self._slate_flow(self.backbone.hide_users(batch.request, generator), batch.slate_BK)
+        slates = self._slate_flow(*self.backbone.encode_to_learn(batch.request, generator), batch.slate_BK)
         return flow_loss(self.network, self.config, slates, batch)
 
     @override
     def _score(self, request: Request, slate_BK: Tensor) -> Tensor:
-        return flow_score(self.network, self.config, self._slate_flow(request, slate_BK))
+        return flow_score(self.network, self.config, self._slate_flow(*self.backbone.encode(request), slate_BK))
 
-    def _slate_flow(self, request: Request, slate_BK: Tensor) -> SlateFlow:
-        encoded = self.backbone.encode(request)
-        candidates, dtype = self._candidates(None, request), self.backbone.scoring_dtype
-        return slate_flow(self.network, self.config, *encoded, candidates, slate_BK, dtype)
+    def _slate_flow(self, state_BS: Tensor, table_ND: Tensor, slate_BK: Tensor) -> SlateFlow:
+        candidates = Candidates.all_items(self.catalogue.num_items, state_BS.device)
+        dtype = self.backbone.scoring_dtype
+        return slate_flow(self.network, self.config, state_BS, table_ND, candidates, slate_BK, dtype)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
+from torch import Tensor
 from typing_extensions import override
 
 from gfn4rec.policies.averaging import AVERAGING
@@ -32,7 +33,7 @@ class AnchoredGFN(GuidedGFN):
         super().__init__(catalogue, config, prior_state_dim=0, scale=config.beta / catalogue.slate_size)
 
     @override
-    def _prior(self, request: Request) -> PriorScores:
+    def _prior(self, request: Request, is_hidden_N: Tensor | None) -> PriorScores:
         """Return equal scores for all items."""
         nothing_B0 = self.scale.new_zeros(len(request.user_B), 0)
         return PriorScores(nothing_B0, self.scale.new_zeros(self.catalogue.num_items + 1, 0), nothing_B0)

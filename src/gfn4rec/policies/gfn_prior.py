@@ -31,6 +31,7 @@ class PriorEncoderConfig(LightEncoderConfig):
 class PriorGFNConfig(GuidedConfig):
     """Settings of the prior-guided GFN."""
 
+    unknown_item_share: float = Field(default=0.05, ge=0, le=1)
     reward_scale: float | None = Field(default=None, gt=0)
     """s, the scale of the reward against the prior; by default it is chosen on the validation slates."""
     prior_encoder: PriorEncoderConfig = PriorEncoderConfig()
@@ -79,13 +80,15 @@ class PriorGFN(GuidedGFN):
         self.register_load_state_dict_post_hook(_keep_given_scale)  # type: ignore[no-untyped-call]
 
     @override
-    def _prior(self, request: Request) -> PriorScores:
+    def _prior(self, request: Request, is_hidden_N: Tensor | None) -> PriorScores:
         with evaluating(self.prior), torch.no_grad():
-            return self.prior.encode(request)
+            return self.prior.encode(request, is_hidden_N)
 
     @override
-    def _prior_terms(self, request: Request, candidates: Candidates, slate_BK: Tensor) -> dict[str, Tensor]:
-        return {"prior": self.prior.loss(request, candidates, slate_BK)}
+    def _prior_terms(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor, is_hidden_N: Tensor | None
+    ) -> dict[str, Tensor]:
+        return {"prior": self.prior.loss(request, candidates, slate_BK, is_hidden_N)}
 
 
 def _keep_given_scale(policy: nn.Module, _: object) -> None:

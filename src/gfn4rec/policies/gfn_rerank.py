@@ -52,7 +52,7 @@ class GFNRerank(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        state_BS, table_ND = self.backbone.encode_to_learn(batch.request, generator)
 
         def flow() -> Loss:
             return flow_loss(self.network, self.config, self._slate_flow(state_BS, table_ND, batch.slate_BK), batch)

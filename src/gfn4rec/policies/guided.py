@@ -126,7 +126,7 @@ class GuidedGFN(Policy):
         self.register_buffer("scale", torch.tensor(scale))
 
     @abstractmethod
-    def _prior(self, request: Request) -> PriorScores:
+    def _prior(self, request: Request, is_hidden_N: Tensor | None) -> PriorScores:
         """Return the prior's scores, without gradients."""
 
     def _prior_terms(
@@ -134,6 +134,7 @@ class GuidedGFN(Policy):
         request: Request,  # noqa: ARG002
         candidates: Candidates,  # noqa: ARG002
         slate_BK: Tensor,  # noqa: ARG002
+        is_hidden_N: Tensor | None,  # noqa: ARG002
     ) -> dict[str, Tensor]:
         """Return the losses by which the prior learns from logged slates; none if it does not learn."""
         return {}
@@ -165,9 +166,10 @@ class GuidedGFN(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        request = self.reward.backbone.hide_users(batch.request, generator)
+        backbone = self.reward.backbone
+        request, is_hidden_N = backbone.hide_users(batch.request, generator), backbone.hide_items(generator)
         candidates, terms = self._candidates(None, request), dict[str, Tensor]()
-        guide = self._guide(request)
+        guide = self._guide(request, is_hidden_N)
         if "reward" not in self.frozen:
             losses = [response_loss(member.logits(batch.slate_BK), batch.response_BKR) for member in guide.responses]
             terms["response"] = torch.stack(losses).mean()
@@ -175,9 +177,9 @@ class GuidedGFN(Policy):
             # likely a response is.
             if batch.is_logged and self.training and self.catalogue.has_whole_histories:
                 num_read = math.ceil(self.config.history_share * len(request.user_B))
-                terms["history"] = self.reward.history_loss(request, num_read)
+                terms["history"] = self.reward.history_loss(request, num_read, is_hidden_N)
         if batch.is_logged and "prior" not in self.frozen:
-            terms |= self._prior_terms(request, candidates, batch.without_sampled(batch.slate_BK))
+            terms |= self._prior_terms(request, candidates, batch.without_sampled(batch.slate_BK), is_hidden_N)
         if not batch.is_logged:  # the items of a logged slate were chosen one by one, not shown as a list
             terms["pairs"] = self._pair_loss(guide, batch)
         if not batch.is_logged or self.config.correct_logged:
@@ -190,18 +192,18 @@ class GuidedGFN(Policy):
         slates = self._slates(self._guide(request), self._candidates(None, request), slate_BK)
         return (slates.log_flow_BT[:, 0] + slates.log_pf_BK.sum(dim=1)) / (self.scale * slate_BK.shape[1])
 
-    def _guide(self, request: Request) -> Guide:
+    def _guide(self, request: Request, is_hidden_N: Tensor | None = None) -> Guide:
         """Return the guide of requests. Only the reward model's predictions and the correction have gradients."""
-        state_BS, table_ND, responses = self.reward.encode(request)
-        prior = self._prior(request)
+        state_BS, table_ND, responses = self.reward.encode(request, is_hidden_N)
+        prior = self._prior(request, is_hidden_N)
         return Guide(
             prior.query_BD,
             prior.vector_ND,
             responses,
             self.catalogue.weight_R.to(table_ND.dtype),
             torch.cat([state_BS.detach(), prior.state_BS], dim=1),
-            self.correction.table(table_ND.detach()),
-            self.pairs.table(table_ND.detach()),
+            self.correction.table(table_ND.detach(), is_hidden_N),
+            self.pairs.table(table_ND.detach(), is_hidden_N),
         )
 
     def _pair_loss(self, guide: Guide, batch: SlateBatch) -> Tensor:

@@ -85,7 +85,7 @@ class ListCVAE(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        state_BS, table_ND = self.backbone.encode_to_learn(batch.request, generator)
         known_BX = self._known(state_BS, self.catalogue.scale_reward(batch.reward_B)[:, None])
         slate_BX = F.embedding(batch.slate_BK, table_ND).flatten(1)
         mean_BZ, log_variance_BZ = self._gaussian(self.posterior(torch.cat([known_BX, slate_BX], dim=1)))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gfn4rec.nn.mlp import mlp
+from gfn4rec.nn.rows import hide_rows
 from gfn4rec.nn.scoring import pointwise_log_probs
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
 from gfn4rec.policies.candidates import Candidates
@@ -43,15 +44,18 @@ class ChoiceModel(nn.Module):
             for parameter in last.parameters():
                 parameter.mul_(_INITIAL_SHARE)
 
-    def encode(self, request: Request) -> PriorScores:
+    def encode(self, request: Request, is_hidden_N: Tensor | None = None) -> PriorScores:
         """Return the scores of requests, whose queries and vectors have D + 1 dimensions."""
-        state_BS, table_ND = self.backbone.encode(request)
+        state_BS, table_ND = self.backbone.encode(request, is_hidden_N)
         query_BD = torch.cat([self.query(state_BS), state_BS.new_ones(len(state_BS), 1)], dim=1)
-        return PriorScores(query_BD, torch.cat([table_ND, self.bias_N[:, None]], dim=1), state_BS)
+        bias_N1 = hide_rows(self.bias_N[:, None], is_hidden_N)
+        return PriorScores(query_BD, torch.cat([table_ND, bias_N1], dim=1), state_BS)
 
-    def loss(self, request: Request, candidates: Candidates, slate_BK: Tensor) -> Tensor:
+    def loss(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor, is_hidden_N: Tensor | None = None
+    ) -> Tensor:
         """Return the mean of -log P of the items of logged slates, each among the items not yet in its slate."""
-        scores = self.encode(request)
+        scores = self.encode(request, is_hidden_N)
         matrix = candidates.matrix(scores.vector_ND, self.backbone.scoring_dtype)
         return -pointwise_log_probs(scores.query_BD, matrix, candidates.columns(slate_BK)).mean()
 
@@ -67,15 +71,17 @@ class LogPrior(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(ChoiceModel(catalogue, config) for _ in range(num_members))
 
-    def encode(self, request: Request) -> PriorScores:
+    def encode(self, request: Request, is_hidden_N: Tensor | None = None) -> PriorScores:
         """Return the mean scores of requests, with the states of the first member."""
-        scores = [member.encode(request) for member in self._choice_models()]
+        scores = [member.encode(request, is_hidden_N) for member in self._choice_models()]
         query_BD = torch.cat([member.query_BD for member in scores], dim=1) / len(scores)
         return PriorScores(query_BD, torch.cat([member.vector_ND for member in scores], dim=1), scores[0].state_BS)
 
-    def loss(self, request: Request, candidates: Candidates, slate_BK: Tensor) -> Tensor:
+    def loss(
+        self, request: Request, candidates: Candidates, slate_BK: Tensor, is_hidden_N: Tensor | None = None
+    ) -> Tensor:
         """Return the mean loss of the members on logged slates."""
-        losses = [member.loss(request, candidates, slate_BK) for member in self._choice_models()]
+        losses = [member.loss(request, candidates, slate_BK, is_hidden_N) for member in self._choice_models()]
         return torch.stack(losses).mean()
 
     def _choice_models(self) -> Iterator[ChoiceModel]:

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gfn4rec.nn.rows import hide_rows
+
 _INITIAL_DEVIATION = 0.1
 
 
@@ -22,9 +24,9 @@ class PairEffects(nn.Module):
             self.kernel.weight[dim:] = 0.0
             self.own_ND[:, dim:] = 0.0
 
-    def table(self, item_table_ND: Tensor) -> Tensor:
+    def table(self, item_table_ND: Tensor, is_hidden_N: Tensor | None = None) -> Tensor:
         """Return what items receive and give, given their encodings: (N, 2 D)."""
-        table_ND: Tensor = self.kernel(item_table_ND) + self.own_ND
+        table_ND: Tensor = self.kernel(item_table_ND) + hide_rows(self.own_ND, is_hidden_N)
         return table_ND
 
     def effects(self, slate_BK: Tensor, table_ND: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class RerankCF(Policy):
 
     @override
     def _loss(self, batch: SlateBatch, generator: torch.Generator, step: int | None) -> Loss:
-        state_BS, table_ND = self.backbone.encode(self.backbone.hide_users(batch.request, generator))
+        state_BS, table_ND = self.backbone.encode_to_learn(batch.request, generator)
         target_BK = self.catalogue.scale_reward(batch.item_reward_BK)
         loss = self.ranker.loss(state_BS, table_ND, batch.slate_BK, target_BK, generator)
         return Loss(loss, {"ranker": loss})

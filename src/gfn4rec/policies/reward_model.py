@@ -39,14 +39,14 @@ class ResponsePredictor(nn.Module):
         self.norm = nn.LayerNorm(encoder.dim)
         self.item_bias = nn.Linear(encoder.dim, self._num_behaviours)  # of an item's vector, as part of the query
 
-    def encode(self, request: Request) -> tuple[Tensor, Tensor, ResponseScores]:
+    def encode(self, request: Request, is_hidden_N: Tensor | None) -> tuple[Tensor, Tensor, ResponseScores]:
         """Return the states of requests, the encodings of all items, (N, D), and the scores of both."""
-        state_BS, table_ND = self.backbone.encode(request)
+        state_BS, table_ND = self.backbone.encode(request, is_hidden_N)
         return state_BS, table_ND, ResponseScores(self._queries(state_BS), self._vectors(table_ND))
 
-    def history_loss(self, request: Request) -> Tensor:
+    def history_loss(self, request: Request, is_hidden_N: Tensor | None) -> Tensor:
         """Return the loss of the responses in histories: those to an event are predicted from the events before it."""
-        request, table_ND = self.backbone.encoder.latest(request), self.backbone.item_table()
+        request, table_ND = self.backbone.encoder.latest(request), self.backbone.item_table(is_hidden_N)
         state_BTS = self.backbone.encoder.prefixes(request, table_ND)
         is_event_BH = request.history_BH > 0
         vector_XD = F.embedding(request.history_BH[is_event_BH], self._vectors(table_ND))
@@ -76,18 +76,18 @@ class RewardModel(nn.Module):
         """The first member's encoder of requests and items."""
         return next(self._predictors()).backbone
 
-    def encode(self, request: Request) -> tuple[Tensor, Tensor, tuple[ResponseScores, ...]]:
+    def encode(self, request: Request, is_hidden_N: Tensor | None) -> tuple[Tensor, Tensor, tuple[ResponseScores, ...]]:
         """Return states and item encodings of the first member, and the scores of all members."""
-        encoded = [member.encode(request) for member in self._predictors()]
+        encoded = [member.encode(request, is_hidden_N) for member in self._predictors()]
         state_BS, table_ND, _ = encoded[0]
         return state_BS, table_ND, tuple(scores for *_, scores in encoded)
 
-    def history_loss(self, request: Request, num_read: int) -> Tensor:
+    def history_loss(self, request: Request, num_read: int, is_hidden_N: Tensor | None) -> Tensor:
         """Return the mean loss of the members, each on the histories of `num_read` other requests."""
         num_requests, losses = len(request.user_B), []
         for number, member in enumerate(self._predictors()):
             row = torch.arange(number * num_read, (number + 1) * num_read, device=request.user_B.device) % num_requests
-            losses.append(member.history_loss(request[row]))
+            losses.append(member.history_loss(request[row], is_hidden_N))
         return torch.stack(losses).mean()
 
     def _predictors(self) -> Iterator[ResponsePredictor]:

@@ -10,6 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.policies.base import Policy
+from gfn4rec.policies.catalogue import Catalogue
+from gfn4rec.policies.growth import grown
 from gfn4rec.schema import SlateBatch
 from gfn4rec.seeding import stream_seed, torch_generator
 from gfn4rec.training.group import Group
@@ -18,6 +20,7 @@ from gfn4rec.training.optimisation import (
     load_optimizer_tensors,
     optimizer_tensors,
     require_finite,
+    with_rows_of,
 )
 from gfn4rec.training.recording import MetricsLine
 
@@ -55,23 +58,28 @@ class Learner:
         group: Group = Group(),  # noqa: B008
         shares: Mapping[str, float] | None = None,
     ) -> None:
-        self.policy, self.config, self.num_steps, self.seed = policy, config, num_steps, seed
+        self.config, self.num_steps, self.seed = config, num_steps, seed
         self.step = 0
-        self.group = group
+        self.group, self._shares = group, shares or {}
         self._generator = torch_generator(seed, group.stream("learner"), policy.catalogue.weight_R.device)
+        self._take(policy)
+
+    def _take(self, policy: Policy) -> None:
+        """Learn this policy from now on, with a new optimiser."""
+        self.policy = policy
         # Adam refuses an empty list of parameters, which a policy without weights would give it.
         learned = {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}
         named = learned or {"": nn.Parameter(torch.zeros(1))}
         self._weights = list(named.values())
         by_share: dict[float, list[nn.Parameter]] = {}
         for name, weight in named.items():
-            by_share.setdefault((shares or {}).get(name.partition(".")[0], 1.0), []).append(weight)
+            by_share.setdefault(self._shares.get(name.partition(".")[0], 1.0), []).append(weight)
         groups = [{"params": weights, "share": share} for share, weights in by_share.items()]
         self._optimizer = torch.optim.Adam(
-            groups, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+            groups, lr=self.config.learning_rate, weight_decay=self.config.weight_decay, fused=True
         )
         loss: Callable[..., Tensor] = _LossModule(policy)
-        if group.size > 1:
+        if self.group.size > 1:
             # Stages and objectives leave some weights without a gradient.
             loss = DistributedDataParallel(_LossModule(policy), find_unused_parameters=True)
         self._loss = loss
@@ -95,6 +103,12 @@ class Learner:
         self.step += 1
         # The parts have names of their own, which must not collide with those of other metrics.
         return {"loss": value, "gradient_norm": norm, "terms": {name: float(term) for name, term in terms.items()}}
+
+    def grow(self, catalogue: Catalogue) -> None:
+        """Go on with a policy for more items; Adam's moments of their weights begin at 0."""
+        state = optimizer_tensors(self._optimizer)
+        self._take(grown(self.policy, catalogue))
+        load_optimizer_tensors(self._optimizer, with_rows_of(self._optimizer, state))
 
     def learning_rate(self, share: float = 1.0) -> float:
         """Return the learning rate of the next step, for modules whose schedule ends after a share of the steps."""

@@ -6,6 +6,7 @@ from torch import Tensor
 from gfn4rec.config import ADDED_LATER
 from gfn4rec.errors import UserError
 from gfn4rec.policies.base import Policy
+from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Request, check_slates
 from gfn4rec.seeding import torch_generator
 from gfn4rec.training.group import Group
@@ -58,13 +59,22 @@ class OnlineLearner:
         num_steps: int | None = None,
         group: Group = Group(),  # noqa: B008
     ) -> None:
-        self.policy, self.config = policy, config
+        self.config = config
         weight_R = policy.catalogue.weight_R
         window = group.share(config.newest_window or config.learning_batch, "newest_window")
         self._batch_size = group.share(config.learning_batch, "learning_batch")
         self._learner = Learner(policy, config, seed, num_steps, group)
         self._replay = ReplayBuffer(config.buffer_size // group.size, weight_R, window)
         self._generator = torch_generator(seed, group.stream("replay"), weight_R.device)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is learned."""
+        return self._learner.policy
+
+    def grow(self, catalogue: Catalogue) -> None:
+        """Go on with a policy for a catalogue of more items; what was learned and observed of others stays."""
+        self._learner.grow(catalogue)
 
     @property
     def num_learned(self) -> int:

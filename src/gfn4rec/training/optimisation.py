@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
+from gfn4rec.nn.rows import add_rows
 from gfn4rec.schema import SlateBatch
 
 
@@ -52,3 +53,13 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: dict[str, 
             _, number, name = key.split(".")
             state["state"].setdefault(int(number), {})[name] = value.clone()
     optimizer.load_state_dict(state)
+
+
+def with_rows_of(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the state of an optimiser of smaller weights as that of this one: rows that are missing are 0."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    grown = {}
+    for key, value in tensors.items():
+        weight = weights[int(key.split(".")[1])]
+        grown[key] = add_rows(value, len(weight)) if value.dim() and value.shape != weight.shape else value
+    return grown

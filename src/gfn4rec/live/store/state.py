@@ -19,7 +19,7 @@ def add_item_change(
     connection: sa.Connection, item: str, is_enabled: bool, title: str | None, features: Mapping[str, Any], now: float
 ) -> ItemChange:
     """Store the new state of an item, under the next revision of the catalogue."""
-    revision = 1 + (connection.scalar(sa.select(sa.func.max(item_changes.c.revision))) or 0)
+    revision = 1 + newest_revision(connection)
     change = ItemChange(revision, item, is_enabled, title, dict(features))
     values = {name: getattr(change, name) for name in ItemChange.__dataclass_fields__}
     connection.execute(sa.insert(item_changes).values(**values, changed=now))
@@ -31,6 +31,11 @@ def item_changes_after(connection: sa.Connection, revision: int) -> list[ItemCha
     columns = [item_changes.c[name] for name in ItemChange.__dataclass_fields__]
     query = sa.select(*columns).where(item_changes.c.revision > revision).order_by(item_changes.c.revision)
     return [ItemChange(*row) for row in connection.execute(query)]
+
+
+def newest_revision(connection: sa.Connection) -> int:
+    """Return the revision of the catalogue; 0: as in the data set."""
+    return connection.scalar(sa.select(sa.func.max(item_changes.c.revision))) or 0
 
 
 def add_version(connection: sa.Connection, row: VersionRow) -> None:
