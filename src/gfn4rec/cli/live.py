@@ -16,6 +16,7 @@ from gfn4rec.cli.serve import (
     RateOption,
     SamplesOption,
     StoreOption,
+    given_over,
     require_live,
 )
 
@@ -31,9 +32,9 @@ def learn_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of the run that is served.")],
     live: LiveOption = None,
     store: StoreOption = None,
-    samples_per_step: SamplesOption = 32,
-    publish_seconds: PublishOption = 30.0,
-    checkpoint_seconds: CheckpointOption = 30.0,
+    samples_per_step: SamplesOption = None,
+    publish_seconds: PublishOption = None,
+    checkpoint_seconds: CheckpointOption = None,
     learning_batch: BatchOption = None,
     learning_rate: RateOption = None,
     data: DataOption = None,
@@ -50,16 +51,9 @@ def learn_command(
     from gfn4rec.live.host import Place
     from gfn4rec.live.running import learn, log_as_json
 
-    settings = LearnerSettings.parse(
-        {
-            "samples_per_step": samples_per_step,
-            "publish_seconds": publish_seconds,
-            "checkpoint_seconds": checkpoint_seconds,
-            "learning_batch": learning_batch,
-            "learning_rate": learning_rate,
-        },
-        "learn",
-    )
+    times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
+    steps = {"samples_per_step": samples_per_step, "learning_batch": learning_batch, "learning_rate": learning_rate}
+    settings = LearnerSettings.parse(given_over({}, {**times, **steps}), "learn")
     choose_device("cpu", threads or 1)
     log_as_json()
     os.nice(10)  # the service comes first
