@@ -7,6 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import ThreadsOption, choose_device
 from gfn4rec.cli.live_simulate import simulate_command
+from gfn4rec.cli.live_status import export_command, status_command
 from gfn4rec.cli.serve import (
     BatchOption,
     CheckpointOption,
@@ -25,6 +26,8 @@ app.command(
     "simulate",
     epilog="Example: gfn4rec live simulate http://127.0.0.1:8000 --simulator simulators/mine --rate 20 --seconds 600",
 )(simulate_command)
+app.command("status", epilog="Example: gfn4rec live status http://127.0.0.1:8000")(status_command)
+app.command("export", epilog="Example: gfn4rec live export runs/mine --out exports/mine")(export_command)
 
 
 @app.command("learn", epilog="Example: gfn4rec live learn runs/mine --samples-per-step 32")
