@@ -7,6 +7,7 @@ import typer
 
 from gfn4rec.cli.compute import ThreadsOption, choose_device
 from gfn4rec.cli.live_simulate import simulate_command
+from gfn4rec.cli.live_status import export_command, status_command
 from gfn4rec.cli.serve import (
     BatchOption,
     CheckpointOption,
@@ -16,6 +17,7 @@ from gfn4rec.cli.serve import (
     RateOption,
     SamplesOption,
     StoreOption,
+    given_over,
     require_live,
 )
 
@@ -24,6 +26,8 @@ app.command(
     "simulate",
     epilog="Example: gfn4rec live simulate http://127.0.0.1:8000 --simulator simulators/mine --rate 20 --seconds 600",
 )(simulate_command)
+app.command("status", epilog="Example: gfn4rec live status http://127.0.0.1:8000")(status_command)
+app.command("export", epilog="Example: gfn4rec live export runs/mine --out exports/mine")(export_command)
 
 
 @app.command("learn", epilog="Example: gfn4rec live learn runs/mine --samples-per-step 32")
@@ -31,9 +35,9 @@ def learn_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of the run that is served.")],
     live: LiveOption = None,
     store: StoreOption = None,
-    samples_per_step: SamplesOption = 32,
-    publish_seconds: PublishOption = 30.0,
-    checkpoint_seconds: CheckpointOption = 30.0,
+    samples_per_step: SamplesOption = None,
+    publish_seconds: PublishOption = None,
+    checkpoint_seconds: CheckpointOption = None,
     learning_batch: BatchOption = None,
     learning_rate: RateOption = None,
     data: DataOption = None,
@@ -50,16 +54,9 @@ def learn_command(
     from gfn4rec.live.host import Place
     from gfn4rec.live.running import learn, log_as_json
 
-    settings = LearnerSettings.parse(
-        {
-            "samples_per_step": samples_per_step,
-            "publish_seconds": publish_seconds,
-            "checkpoint_seconds": checkpoint_seconds,
-            "learning_batch": learning_batch,
-            "learning_rate": learning_rate,
-        },
-        "learn",
-    )
+    times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
+    steps = {"samples_per_step": samples_per_step, "learning_batch": learning_batch, "learning_rate": learning_rate}
+    settings = LearnerSettings.parse(given_over({}, {**times, **steps}), "learn")
     choose_device("cpu", threads or 1)
     log_as_json()
     os.nice(10)  # the service comes first

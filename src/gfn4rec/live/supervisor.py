@@ -34,8 +34,9 @@ class Supervisor:
         notify: Callable[[str], None],
         pause: Callable[[int], float] = pause_before,
         seconds_to_end: float = _SECONDS_TO_END,
+        name: str = "the learner",
     ) -> None:
-        self._command, self._clock, self._notify = command, clock, notify
+        self._command, self._clock, self._notify, self._name = command, clock, notify, name
         self._pause, self._seconds_to_end = pause, seconds_to_end
         self._end, self._starting = threading.Event(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,7 +77,7 @@ class Supervisor:
             self.state, self.restarts = "restarting", self.restarts + 1
             in_a_row = 1 if self._clock() - began > _HEALTHY else in_a_row + 1
             pause = self._pause(in_a_row)
-            self._notify(f"the learner has ended ({outcome}); it is restarted in {pause:g} s")
+            self._notify(f"{self._name} has ended ({outcome}); it is restarted in {pause:g} s")
             self._end.wait(pause)
 
     def _run_once(self) -> str:
