@@ -1,0 +1,77 @@
+"""Kills a live service and its learner again and again under traffic, and compares what is left with what was answered.
+
+    python benchmarks/faults.py RUN [--kills 50] [--store postgresql+psycopg://USER@HOST/DATABASE]
+
+RUN is a trained run; the database is an empty one, and an SQLite file by default. Each round kills the API process
+and the learner in any order and at random moments. In the end the store is compared with what clients were answered,
+and the learner's weights with those of a learner that was never killed. A fault is a line, and makes the exit code 1.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from fault_harness import Audit, Kills, Service, Traffic, compare, kill_both, learned_again
+
+from gfn4rec.cli.compute import choose_device
+from gfn4rec.training.opened_run import OpenedRun
+
+LONGEST_PAUSE = 2.0  # seconds before a kill
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--store", help="address of an empty PostgreSQL database; default: an SQLite file")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    choose_device("cpu", 1)  # as the service's processes
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name) / "live"
+        directory.mkdir()
+        store = options.store or str(directory / "store.db")
+        kills, audit = kill_often(options.run, directory, store, options.kills, options.seed)
+        audit.faults += learned_again(options.run, directory, store, Path(name) / "again")
+    print_result(kills, audit, "PostgreSQL" if options.store else "SQLite")
+    return 1 if audit.faults else 0
+
+
+def kill_often(run: Path, directory: Path, store: str, num_kills: int, seed: int) -> tuple[Kills, Audit]:
+    """Kill API and learner so many times each under traffic, let everything be learned, and compare the books."""
+    chance, kills = random.Random(seed), Kills()
+    service = Service(run, directory, store)
+    traffic = Traffic(service.url, OpenedRun.open(run).data.behaviours[0], seed)
+    try:
+        service.start()
+        traffic.start()
+        for number in range(1, num_kills + 1):
+            kill_both(service, chance, LONGEST_PAUSE, kills)
+            print(f"{number} of {num_kills}: ready again after {kills.ready[-1]:.1f} s", file=sys.stderr, flush=True)
+        book = traffic.stop()
+        service.wait_for_learning()
+        service.stop()
+    finally:
+        traffic.stop()
+        service.remove()
+    return kills, compare(book, store)
+
+
+def print_result(kills: Kills, audit: Audit, store: str) -> None:
+    """Print the counts, then the faults."""
+    ready, cpu = sorted(kills.ready), sorted(kills.cpu)
+    print(f"{store}: {len(ready)} kills of the API, {kills.num_learner} of the learner")
+    print(f"  {audit.num_decisions:,} decisions, {audit.num_events:,} events, {audit.num_samples:,} samples")
+    print(f"  {audit.num_unanswered} answers were lost after their decisions were stored; retries got the same ones")
+    print(f"  ready again after {median(ready):.1f} s (median), {ready[-1]:.1f} s (longest)")
+    print(f"  of which the service's own processor time is {median(cpu):.1f} s (median), {cpu[-1]:.1f} s (longest)")
+    print(f"  faults (lost, doubled, changed, learned otherwise): {len(audit.faults)}")
+    for fault in audit.faults[:20]:
+        print(f"    {fault}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
