@@ -79,7 +79,7 @@ def test_a_version_that_is_newer_than_the_store_is_refused(data: SlateData, tmp_
     """The store was restored from an old copy."""
     with open_shop(data, tmp_path, small_policy(data, "cf")) as shop:
         opened = SimpleNamespace(data=data, new_policy=lambda: build_policy_like(shop.first, data))
-        make = policy_maker(opened, shop.store)
+        make = policy_maker(opened, shop.store)  # type: ignore[arg-type]
         newer = grown_policy(shop.first, data, LiveItems.of(data).after(CHANGES[:1]))
         manifest = shop.versions.publish(newer, number=2, parent=1, trained_to_seq=0, step=1, revision=1)
         with pytest.raises(UserError, match="knows revision 1 of the catalogue, but the store only 0"):
