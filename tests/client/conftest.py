@@ -17,7 +17,7 @@ from gfn4rec.live.host import Host, Place
 from gfn4rec.live.http.app import create_app
 from tests.training.conftest import small_settings
 
-URL = "http://testserver"
+URL = "http://localhost"
 
 
 class Caller(Protocol):

@@ -13,6 +13,7 @@ ROLLED_BACK: Final = "rolled_back"
 """Whether new versions wait until one is promoted by hand."""
 ACCEPTED: Final = "accepted_version"
 """The latest version that was promoted by hand though its loss was rejected."""
+_LARGEST_NUMBER: Final = 2**31 - 1
 
 
 def add_item_change(
@@ -72,6 +73,8 @@ def recent_versions(connection: sa.Connection, count: int) -> list[VersionRow]:
 
 def find_version(connection: sa.Connection, version: int) -> VersionRow | None:
     """Return what is stored of a version, or None."""
+    if version > _LARGEST_NUMBER:  # SQLite takes no such number, not even to compare with
+        return None
     row = connection.execute(sa.select(versions).where(versions.c.version == version)).mappings().first()
     return None if row is None else VersionRow(**row)
 
