@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_an_immediate_stop_of_postgresql_loses_nothing_acknowledged(stoppable: C
         for number in itertools.count():
             name = f"{thread}/{number}"
             try:
-                store.write(lambda connection, name=name: write_property(connection, name, 1)).result(LONGEST_WAIT)
+                store.write(partial(write_property, name=name, value=1)).result(LONGEST_WAIT)
             except StoreError:
                 return
             acknowledged.append(name)

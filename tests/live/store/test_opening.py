@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -97,7 +98,7 @@ def test_sqlite_without_a_write_ahead_log_is_refused(
 ) -> None:
     url, set_up = new_store_url("sqlite"), opening._set_up_sqlite
 
-    def without_log(connection: sqlite3.Connection, record: object) -> None:
+    def without_log(connection: Any, record: object) -> None:
         set_up(connection, record)
         connection.execute("PRAGMA journal_mode=DELETE")
 
@@ -110,17 +111,17 @@ def test_sqlite_without_a_write_ahead_log_is_refused(
 def test_postgresql_waits_for_the_disk_whatever_its_settings(new_store_url: Callable[[str], str]) -> None:
     url = new_store_url("postgresql")
     name = url.rpartition("/")[2]
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit TO off")  # type: ignore[call-overload]
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as direct:
+        direct.execute(f"ALTER DATABASE {name} SET synchronous_commit TO off")
     store = Store(url)
 
-    def setting(connection: sa.Connection) -> object:
-        return connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+    def settings(connection: sa.Connection) -> list[object]:
+        names = ("synchronous_commit", "lock_timeout", "tcp_keepalives_idle")
+        return [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
 
     with store.read() as connection:
-        assert setting(connection) == "off"
-    assert store.write(setting).result(LONGEST_WAIT) == "on"
-    assert store.write(lambda c: c.exec_driver_sql("SHOW lock_timeout").scalar()).result(LONGEST_WAIT) == "0"
+        assert settings(connection)[0] == "off"
+    assert store.write(settings).result(LONGEST_WAIT) == ["on", "0", "15"]
     store.close()
 
 

@@ -211,7 +211,7 @@ class _State:
         return STORED
 
 
-def _update(state: _State) -> dict[str, Any]:
+def _update(state: _State) -> dict[str, object]:
     return {"key": state.number, "responses": state.responses, "has_feedback": any(state.responses)}
 
 

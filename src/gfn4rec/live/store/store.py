@@ -27,6 +27,17 @@ _LOCK_NOT_AVAILABLE: Final = "55P03"  # PostgreSQL's code of a lock that was wai
 _SECONDS_TO_CONNECT: Final = 3
 _SECONDS_FOR_LOCK: Final = 3
 _SECONDS_FOR_READER: Final = 10  # until one of the connections that read is free
+# A host or network that is gone is noticed within half a minute, by the client and, so that it frees the lock of a
+# service that is gone, by the server.
+_CLIENT_KEEPALIVES: Final = {
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+_SERVER_KEEPALIVES: Final = (
+    "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
 _SCHEMES: Final = "write the path of a file for SQLite, or postgresql+psycopg://USER@HOST/DATABASE"
 # A commit is on the disk before it returns, even if the server is set up otherwise.
 _DURABLE: Final = (
@@ -154,6 +165,7 @@ def _explained(name: str) -> Iterator[None]:
 def _own(connection: sa.Connection) -> None:
     """Take PostgreSQL's lock of a service; the session of one that has just ended may hold it for a moment."""
     connection.exec_driver_sql(_DURABLE)
+    connection.exec_driver_sql(_SERVER_KEEPALIVES)
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_SECONDS_FOR_LOCK}s'")
     try:
         connection.execute(sa.select(sa.func.pg_advisory_lock(_ADVISORY_LOCK)))
@@ -206,7 +218,7 @@ def _parsed_postgresql(url: str, scheme: str) -> sa.URL:
 
 def _engine(url: sa.URL, read_only: bool = False) -> sa.Engine:
     if url.get_backend_name() == "postgresql":
-        arguments: dict[str, object] = {"connect_timeout": _SECONDS_TO_CONNECT}
+        arguments: dict[str, object] = {"connect_timeout": _SECONDS_TO_CONNECT, **_CLIENT_KEEPALIVES}
         if read_only:
             arguments["options"] = "-c default_transaction_read_only=on"
             return sa.create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_timeout=_SECONDS_FOR_READER)
