@@ -319,6 +319,20 @@ def test_what_was_taken_back_is_no_feedback(store: Store) -> None:
     assert read() == read(only_with_feedback=True) == clicked  # the later slate has none any more
 
 
+def test_a_history_is_of_the_latest_slates_oldest_first(service: LiveService, clock: FakeClock) -> None:
+    insert(service.store, [0, 1])
+    insert(service.store, [2], now=1_001.0)
+    insert(service.store, [3], now=1_500.0)  # open and without feedback: not part of it
+    clock.now = 1_601.0
+    assert len(service.close_due()) == 3
+    nothing = (("a", ()), ("b", ()), ("c", ()))
+    with service.store.read() as connection:
+        assert shown_slates(connection, "u", 2) == [(1_000.0, nothing), (1_001.0, nothing)]
+        assert [time for time, _ in shown_slates(connection, "u", 9)] == [1_000.0, 1_000.0, 1_001.0]
+        assert shown_slates(connection, "u", 2, only_with_feedback=True) == []
+        assert shown_slates(connection, "another", 2) == []
+
+
 def test_the_same_request_twice(store: Store) -> None:
     first, other = plain_decision(1), plain_decision(2)
     changed = Decision(**vars(first) | {"body_hash": "another", "slate": ("d", "e", "f")})
