@@ -1,5 +1,6 @@
 """A clock, a policy and a data set with which thousands of requests take seconds."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +73,7 @@ class FakePolicy(Policy):
         return pointwise_plan(context.candidates, context.candidates.matrix(self.vector_ND), query_BD.tanh())
 
 
-def prepare_live_data(folder: Path) -> None:
+def prepare_live_data(folder: Path, **settings: Any) -> None:
     """Prepare a log of four users (u1 to u4) and eight items (a to h) in slates of three, none held out."""
     rows = []
     for user in range(1, 5):
@@ -82,7 +83,7 @@ def prepare_live_data(folder: Path) -> None:
             rows.append((f"u{user}", ITEMS[number], 10 * time + user, *flags))
     log = pl.DataFrame(rows, schema=["user", "item", "time", *BEHAVIOURS], orient="row")
     behaviours = tuple(Behaviour(name, weight) for name, weight in BEHAVIOURS.items())
-    config = PrepareConfig(core=1, slate_size=3, test_slates=0, val_slates=0)
+    config = PrepareConfig(core=1, slate_size=3, test_slates=0, val_slates=0, **settings)
     prepare(Interactions(log, behaviours), config, folder, "live")
 
 
@@ -102,7 +103,8 @@ def running_service(
 
 def ask(request_id: str, user: str | None = "u1", body_hash: str | None = None, **more: Any) -> Ask:
     """Return a request; its body's hash is that of its id and user, unless another is given."""
-    return Ask(request_id, body_hash or f"{request_id}/{user}/{sorted(more.items())}", user=user, **more)
+    digest = hashlib.sha256(f"{request_id}/{user}/{sorted(more.items())}".encode()).hexdigest()
+    return Ask(request_id, body_hash or digest, user=user, **more)
 
 
 def recommend(service: LiveService, request_id: str, user: str | None = "u1", **more: Any) -> tuple[Decision, ...]:

@@ -103,8 +103,8 @@ def add_events(connection: sa.Connection, batch: Sequence[Event], behaviours: Co
         connection.execute(sa.insert(events), rows)
     if changed:
         update = sa.update(decisions).where(decisions.c.number == sa.bindparam("key"))
-        values = [{"key": states[name].number, "responses": states[name].responses} for name in sorted(changed)]
-        connection.execute(update.values(responses=sa.bindparam("responses"), has_feedback=True), values)
+        update = update.values(responses=sa.bindparam("responses"), has_feedback=sa.bindparam("has_feedback"))
+        connection.execute(update, [_update(states[name]) for name in sorted(changed)])
     return statuses
 
 
@@ -169,7 +169,8 @@ def shown_slates(
 ) -> list[tuple[float, History]]:
     """Return the latest slates of a user that are part of the user's history, oldest first, with their times.
 
-    These are closed ones, unless only those with feedback are wanted, and open ones that have feedback.
+    These are closed ones, unless only those with feedback are wanted, and open ones that have feedback. What has been
+    taken back is none.
     """
     is_part = decisions.c.state.in_((CLOSED, OPEN)) & decisions.c.has_feedback
     if not only_with_feedback:
@@ -208,6 +209,10 @@ class _State:
         responses = {*self.responses[place]} - {event.behaviour} | ({event.behaviour} if event.value else set())
         self.responses[place] = [name for name in behaviours if name in responses]
         return STORED
+
+
+def _update(state: _State) -> dict[str, object]:
+    return {"key": state.number, "responses": state.responses, "has_feedback": any(state.responses)}
 
 
 def _known_events(connection: sa.Connection, event_ids: Sequence[str]) -> set[str]:

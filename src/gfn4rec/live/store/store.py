@@ -12,7 +12,8 @@ from alembic.config import Config
 from alembic.util import CommandError
 from filelock import FileLock, Timeout
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool
 
 from gfn4rec.errors import UserError
@@ -22,7 +23,21 @@ from gfn4rec.live.store.writer import Operation, StoreError, Writer, reason
 Result = TypeVar("Result")
 _DIALECTS: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _ADVISORY_LOCK: Final = 0x67666E34726563  # one service per PostgreSQL database
+_LOCK_NOT_AVAILABLE: Final = "55P03"  # PostgreSQL's code of a lock that was waited for too long
 _SECONDS_TO_CONNECT: Final = 3
+_SECONDS_FOR_LOCK: Final = 3
+_SECONDS_FOR_READER: Final = 10  # until one of the connections that read is free
+# A host or network that is gone is noticed within half a minute, by the client and, so that it frees the lock of a
+# service that is gone, by the server.
+_CLIENT_KEEPALIVES: Final = {
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+_SERVER_KEEPALIVES: Final = (
+    "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+)
 _SCHEMES: Final = "write the path of a file for SQLite, or postgresql+psycopg://USER@HOST/DATABASE"
 # A commit is on the disk before it returns, even if the server is set up otherwise.
 _DURABLE: Final = (
@@ -65,6 +80,8 @@ class Store:
                 yield connection
         except DBAPIError as error:
             raise StoreError(reason(error)) from error
+        except PoolTimeout as error:
+            raise StoreError("too many reads at once") from error
 
     def check_reading(self) -> None:
         """Raise `StoreError` unless the store can be read."""
@@ -106,12 +123,11 @@ class Store:
     def _writing_connection(self) -> sa.Connection:
         connection = _engine(self.url).connect()
         if self.dialect == "PostgreSQL":
-            is_free = connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_LOCK)))
-            connection.exec_driver_sql(_DURABLE)
-            connection.commit()
-            if not is_free:
+            try:
+                _own(connection)
+            except BaseException:
                 connection.close()
-                raise StoreError("another service uses this store; stop it")
+                raise
         return connection
 
     def _open(self) -> sa.Connection:
@@ -146,6 +162,20 @@ def _explained(name: str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be opened as a store ({reason(error)}); choose another --store") from error
 
 
+def _own(connection: sa.Connection) -> None:
+    """Take PostgreSQL's lock of a service; the session of one that has just ended may hold it for a moment."""
+    connection.exec_driver_sql(_DURABLE)
+    connection.exec_driver_sql(_SERVER_KEEPALIVES)
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_SECONDS_FOR_LOCK}s'")
+    try:
+        connection.execute(sa.select(sa.func.pg_advisory_lock(_ADVISORY_LOCK)))
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        raise StoreError("another service uses this store; stop it") from error
+    connection.commit()
+
+
 def _check_file(connection: sa.Connection) -> None:
     """Refuse a damaged SQLite file, or a file system without the log that makes commits safe."""
     mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
@@ -154,7 +184,7 @@ def _check_file(connection: sa.Connection) -> None:
     if mode != "wal":
         raise StoreError(f"its file system has no write-ahead log (mode {mode})")
     if state != "ok":
-        raise StoreError(f"the file is damaged ({str(state).splitlines()[0]}); restore it from a copy")
+        raise StoreError(f"the file is damaged ({str(state).splitlines()[-1]}); restore it from a copy")
 
 
 def _migrate(connection: sa.Connection) -> None:
@@ -188,15 +218,17 @@ def _parsed_postgresql(url: str, scheme: str) -> sa.URL:
 
 def _engine(url: sa.URL, read_only: bool = False) -> sa.Engine:
     if url.get_backend_name() == "postgresql":
-        arguments: dict[str, object] = {"connect_timeout": _SECONDS_TO_CONNECT}
+        arguments: dict[str, object] = {"connect_timeout": _SECONDS_TO_CONNECT, **_CLIENT_KEEPALIVES}
         if read_only:
             arguments["options"] = "-c default_transaction_read_only=on"
-            return sa.create_engine(url, connect_args=arguments, pool_pre_ping=True)
+            return sa.create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_timeout=_SECONDS_FOR_READER)
         return sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
     if read_only:
         assert url.database is not None
         uri = f"{Path(url.database).as_uri()}?mode=ro"
-        return sa.create_engine("sqlite://", creator=_sqlite_reader(uri), poolclass=sa.QueuePool)
+        return sa.create_engine(
+            "sqlite://", creator=_sqlite_reader(uri), poolclass=sa.QueuePool, pool_timeout=_SECONDS_FOR_READER
+        )
     engine = sa.create_engine(
         url, connect_args={"check_same_thread": False, "isolation_level": None}, poolclass=NullPool
     )
