@@ -45,6 +45,7 @@ from gfn4rec.training.group import Group, process_group
 from gfn4rec.training.offline import train_offline
 from gfn4rec.training.online import Report, train_online
 from gfn4rec.training.opened_run import DataSource, Notify, OpenedRun, UsersSource
+from gfn4rec.training.process import computing_with
 from gfn4rec.training.recording import MetricsLine
 from gfn4rec.training.response_loop import ResponseTrainingConfig
 from gfn4rec.training.response_training import train_response_model
@@ -107,10 +108,13 @@ def resume(
     simulator: UsersSource | None = None,
     progress: bool = False,
     report_log: Report = lambda *_: None,
+    threads: int | None = None,
 ) -> RunResults | None:
     """Resume an interrupted run; the result is that of an uninterrupted one.
 
-    `data` and `simulator` say where they are now, if they have moved. `notify` receives notes on damaged checkpoints.
+    It computes with the number of threads that it was begun with, because the rounding of sums depends on it, or with
+    `threads`. `data` and `simulator` say where they are now, if they have moved. `notify` receives notes on damaged
+    checkpoints, and on another number of threads.
 
     >>> resume("runs/tiny")
     Traceback (most recent call last):
@@ -119,7 +123,10 @@ def resume(
     run = Run.open(Path(directory))
     if run.results is not None:
         raise UserError(f"{directory}: is finished; there is nothing to resume")
-    with process_group(device) as group:
+    begun_with = run.manifest.num_threads
+    if threads is not None and begun_with not in (None, threads):
+        notify(f"{directory}: was begun with {begun_with} threads; with {threads}, its numbers differ by rounding")
+    with computing_with(threads or begun_with), process_group(device) as group:
         if group.size != run.manifest.num_processes:
             raise UserError(f"{directory}: was begun by {run.manifest.num_processes} processes, not {group.size}")
         opened = OpenedRun.open(directory, data, simulator, device, must_match=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following
 from gfn4rec.cli.metrics import Row, print_held_out, print_metrics, print_oracle, write_metrics
 from gfn4rec.cli.output import JsonOption, check_plot, out, parse_numbers, print_json, tell, working
 from gfn4rec.errors import UserError
@@ -97,6 +97,7 @@ def evaluate_command(
     oracles: api.Oracles = {}
     references: api.References = {}
     with working(f"opening {directories[0]}") as work:
+        report_batch = following(threads, work.advance)
         for name, directory in _names(directories).items():
             evaluations[name] = api.evaluate(
                 directory,
@@ -107,7 +108,7 @@ def evaluate_command(
                 oracle_batches,
                 seed,
                 chosen,
-                work.advance,
+                report_batch,
                 tell,
                 oracles,
                 weights,

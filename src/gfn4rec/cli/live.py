@@ -1,5 +1,6 @@
 """`gfn4rec live`: parts of the live service as commands of their own."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -48,16 +49,15 @@ def learn_command(
     `gfn4rec serve` runs this beside itself, unless it has --no-learner.
     """
     require_live()
-    import os
-
+    os.nice(10)  # the service comes first; threads that are started later inherit it
     from gfn4rec.live.config import LearnerSettings
     from gfn4rec.live.host import Place
     from gfn4rec.live.running import learn, log_as_json
+    from gfn4rec.training.threads import Threads
 
     times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
     steps = {"samples_per_step": samples_per_step, "learning_batch": learning_batch, "learning_rate": learning_rate}
     settings = LearnerSettings.parse(given_over({}, {**times, **steps}), "learn")
-    choose_device("cpu", threads or 1)
+    choose_device("cpu", threads)
     log_as_json()
-    os.nice(10)  # the service comes first
-    learn(Place.of(run, live, store), settings, data)
+    learn(Place.of(run, live, store), settings, data, threads=Threads.of(threads))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following
 from gfn4rec.cli.output import JsonOption, check_folder, out, print_json, table, tell, working
 from gfn4rec.errors import UserError
 from gfn4rec.storage import write_whole
@@ -97,10 +97,10 @@ def recommend_command(
     sampling = Sampling(temperature, greedy, greediness, reward_weight=reward_weight)
     with working(f"opening {directory}") as work:
         recommender = Recommender.open(directory, data, simulator, expected_reward, chosen, tell)
-        answers = []
+        answers, report = [], following(threads, work.advance)
         for answer in recommender.recommend(queries, slates, sampling, exclude_seen, seed):
             answers.append(answer)
-            work.advance("answering", len(answers), len(queries))
+            report("answering", len(answers), len(queries))
     if target is not None:
         write_whole(target, "".join(json.dumps(as_dict(answer), ensure_ascii=False) + "\n" for answer in answers))
         if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following
 from gfn4rec.cli.output import JsonOption, out, print_json, table, tell, working
 from gfn4rec.cli.recommend import parse_history, split_ids
 from gfn4rec.errors import UserError
@@ -62,7 +62,7 @@ def score_command(
     chosen = choose_device(device, threads)
     if slate is None:
         with working(f"opening {directory}") as work:
-            report = partial(work.advance, "scoring")
+            report = partial(following(threads, work.advance), "scoring")
             agreement = api.evaluate_scores(directory, simulator, data, batches or 5, seed or 0, chosen, tell, report)
         _print_agreement(agreement, as_json)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gfn4rec.cli.compute import ThreadsOption, choose_device
+from gfn4rec.cli.compute import ThreadsOption, choose_device, threads_to_keep
 from gfn4rec.cli.output import INTERRUPTED, out, tell, working
 from gfn4rec.errors import UserError
 
@@ -85,6 +85,7 @@ def serve_command(
     from gfn4rec.live.demo import LEARNER, SERVICE, serve_demo
     from gfn4rec.live.host import Host, Place
     from gfn4rec.live.running import check_address, log_as_json, serve
+    from gfn4rec.training.threads import Threads
 
     chosen = _demo(run, demo, directory)
     given = {"greediness": greediness, "reward_weight": reward_weight, "epsilon": epsilon, "wait": wait}
@@ -95,15 +96,17 @@ def serve_command(
     steps = {"samples_per_step": samples_per_step, "learning_batch": learning_batch, "learning_rate": learning_rate}
     settings = LearnerSettings.parse(given_over(LEARNER if demo else {}, {**times, **steps}), "serve")
     check_address(host, port)
-    choose_device("cpu", threads or 1)
+    choose_device("cpu", threads)
+    following = Threads.of(threads)
     if chosen is not None:
+        choose_device("cpu", threads_to_keep(threads))
         if not chosen.prepare(tell):
             raise typer.Exit(INTERRUPTED)
         run = chosen.run
     assert run is not None
     log_as_json()
     with working(f"opening {run}"):
-        opened = Host(Place.of(run, live, store), config, settings if learner else None, data, threads)
+        opened = Host(Place.of(run, live, store), config, settings if learner else None, data, following)
     shown = f"[{host}]" if ":" in host else host
     tell(f"serving {run} at http://{shown}:{port}; Ctrl-C ends it")
     if chosen is None:

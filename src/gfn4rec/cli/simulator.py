@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following, threads_to_keep
 from gfn4rec.cli.metrics import print_oracle
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, check_plot, out, parse_numbers, print_json, table, tell, working
 from gfn4rec.data.describe import FEWEST_POSITIVES
@@ -85,7 +85,7 @@ def train_command(
     others, about which the log says nothing (--pessimism).
     """
     from gfn4rec.data.dataset import SlateData
-    from gfn4rec.simulator.checkpoint import FORMAT
+    from gfn4rec.simulator.checkpoint import FORMAT, read_simulator_manifest
     from gfn4rec.storage import MANIFEST, refuse_foreign
     from gfn4rec.training.response_loop import ResponseTrainingConfig
     from gfn4rec.training.response_training import train_response_model
@@ -100,8 +100,10 @@ def train_command(
         raise UserError("--paper: the paper's simulator has no pessimism; leave out one of the two")
     if not paper:
         settings = settings.with_caution(pessimism)
+    stored = read_simulator_manifest(target).num_threads if resume else None
+    chosen = choose_device(device, threads or stored or threads_to_keep(None))
     with working(f"opening {directory}") as work:
-        data = SlateData.open(directory, settings.model.history_length, choose_device(device, threads))
+        data = SlateData.open(directory, settings.model.history_length, chosen)
 
         def report(epoch: int, step: int, num_steps: int, loss: float) -> None:
             done, total = epoch * num_steps + step, settings.num_epochs * num_steps
@@ -190,7 +192,7 @@ def frontier_command(
         opened = SlateData.open(data, history_length, choose_device(device, threads))
         config = EnvironmentConfig(num_users=users, rho=files.manifest.rho, slate_size=opened.slate_size)
         environment = UserEnvironment(opened, files.load(opened), config, seed)
-        points = measure_frontier(environment, temperatures, batches, seed, work.advance)
+        points = measure_frontier(environment, temperatures, batches, seed, following(threads, work.advance))
     if plot is not None:
         plot.write_bytes(plot_frontier(points))
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device
+from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, threads_to_keep
 from gfn4rec.cli.metrics import print_held_out, print_metrics
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, out, print_json, tell, working
 from gfn4rec.cli.policy import print_settings
@@ -117,14 +117,16 @@ def resume_command(
     from gfn4rec import api
     from gfn4rec.training.run import Run
 
-    chosen = choose_device(device, threads)
     run = Run.open(directory)
+    chosen = choose_device(device, threads or run.manifest.num_threads)
 
     with working(f"opening {directory}") as work:
         num_steps = run.manifest.settings.training.num_steps
         try:
             report, report_log = work.training(num_steps), _log_report(work, run.settings)
-            results = api.resume(directory, chosen, report, tell, data, simulator, report_log=report_log)
+            results = api.resume(
+                directory, chosen, report, tell, data, simulator, report_log=report_log, threads=threads
+            )
         except KeyboardInterrupt:  # outside a step: while the run was opened or evaluated
             results = None
     return _print_end(directory, results, as_json)
@@ -175,7 +177,7 @@ def _train(
     from gfn4rec.training.config import resolve_settings
 
     settings = resolve_settings(mode, policy, config, changes or (), seed)
-    chosen = choose_device(device, threads)
+    chosen = choose_device(device, threads_to_keep(threads))
     with working(f"opening {data}") as work:
         report, report_log = work.training(settings.training.num_steps), _log_report(work, settings)
         try:

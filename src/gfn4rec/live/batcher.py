@@ -28,8 +28,9 @@ class Batcher(Generic[Question, Reply]):
         self._waiting: queue.Queue[tuple[Question, Future[Reply]] | None] = queue.Queue(largest_queue)
         self._thread = threading.Thread(target=self._run, name="policy", daemon=True)
 
-    def start(self) -> None:
-        """Begin to answer."""
+    def start(self, before_batch: Callable[[], None] = lambda: None) -> None:
+        """Begin to answer. The answering thread calls `before_batch` first each time."""
+        self._before_batch = before_batch
         self._thread.start()
 
     def submit(self, question: Question) -> Future[Reply]:
@@ -61,6 +62,7 @@ class Batcher(Generic[Question, Reply]):
 
     def _answer_all(self, questions: Sequence[Question], futures: Sequence[Future[Reply]]) -> None:
         try:
+            self._before_batch()
             self._answer(questions, futures)
         except Exception as error:  # one failure must not end the thread that all others wait for
             for future in futures:

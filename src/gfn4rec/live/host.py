@@ -26,6 +26,8 @@ from gfn4rec.live.supervisor import Supervisor, this_command
 from gfn4rec.live.versions import VersionManifest, Versions
 from gfn4rec.policies.base import Policy
 from gfn4rec.training.opened_run import OpenedRun
+from gfn4rec.training.process import set_up_process
+from gfn4rec.training.threads import Threads
 
 _LOG: Final = logging.getLogger(__name__)
 _PAUSE: Final = 0.2  # seconds between closing decisions and taking in versions
@@ -57,10 +59,13 @@ class Host:
         config: ServiceConfig,
         learner: LearnerSettings | None = None,
         data: Path | None = None,
-        threads: int | None = None,
+        threads: Threads | None = None,
     ) -> None:
-        """Open everything; no learner is started without settings, or for a policy that has nothing to learn."""
-        self.place = place
+        """Open everything; no learner is started without settings, or for a policy that has nothing to learn.
+
+        The number of threads follows the free cores, unless it is given.
+        """
+        self.place, self.threads = place, threads or Threads.of(None)
         opened = OpenedRun.open(place.run, data)
         self.data, self.policy_name = opened.data, opened.settings.policy
         self.store = Store(place.store)
@@ -75,12 +80,14 @@ class Host:
         self._learner = learner
         self.supervisor = None
         if learner is not None and opened.policy.is_learned:
-            command = this_command("live", "learn", str(place.run), *_learner_options(place, learner, data, threads))
+            command = this_command(
+                "live", "learn", str(place.run), *_learner_options(place, learner, data, self.threads)
+            )
             self.supervisor = Supervisor(command, self.service.clock, _LOG.warning)
 
     def start(self) -> None:
         """Begin to answer requests, close decisions, take in versions, and run the learner."""
-        self.service.batcher.start()
+        self.service.batcher.start(self.threads.apply)
         self._keeper.start()
         if self.supervisor is not None:
             self.supervisor.start()
@@ -163,7 +170,9 @@ class Host:
 
     def _keep(self) -> None:
         """Close decisions and take in versions until the end; a failing store is tried again."""
+        set_up_process(1)  # probing a version takes no second core from the answers
         while not self._end.wait(_PAUSE):
+            self.threads.measure()
             try:
                 self.service.close_due()
                 self.store.check_reading()
@@ -189,7 +198,7 @@ def policy_maker(opened: OpenedRun, store: Store) -> Callable[[VersionManifest],
     return make
 
 
-def _learner_options(place: Place, settings: LearnerSettings, data: Path | None, threads: int | None) -> Sequence[str]:
+def _learner_options(place: Place, settings: LearnerSettings, data: Path | None, threads: Threads) -> Sequence[str]:
     options = ["--live", str(place.directory), "--store", place.store]
     options += ["--samples-per-step", str(settings.samples_per_step)]
     options += ["--publish-seconds", str(settings.publish_seconds)]
@@ -198,7 +207,7 @@ def _learner_options(place: Place, settings: LearnerSettings, data: Path | None,
         ("--learning-batch", settings.learning_batch),
         ("--learning-rate", settings.learning_rate),
         ("--data", data),
-        ("--threads", threads),
+        ("--threads", threads.number if threads.is_fixed else None),
     ):
         options += [] if value is None else [name, str(value)]
     return options

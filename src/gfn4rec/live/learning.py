@@ -1,7 +1,8 @@
 """The learner of the live service: reads samples in their order, learns, publishes versions.
 
 What it learns depends on the samples and their order alone, not on when they arrive: after every so many samples it
-makes one step. A learner that was killed begins again at its checkpoint and ends with the same weights.
+makes one step. A learner that was killed begins again at its checkpoint and ends with the same weights; if its threads
+follow the free cores, the same but for the rounding of sums.
 """
 
 import json

@@ -24,6 +24,7 @@ from gfn4rec.live.versions import Versions
 from gfn4rec.storage import make_directory
 from gfn4rec.training.interruption import asked_to_end
 from gfn4rec.training.opened_run import OpenedRun
+from gfn4rec.training.threads import Threads
 
 Result = TypeVar("Result")
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
@@ -58,13 +59,19 @@ def learn(
     settings: LearnerSettings,
     data: Path | None = None,
     report: Callable[[int, int, float | None], None] = lambda *_: None,
+    threads: Threads | None = None,
 ) -> None:
-    """Learn from the samples of a store until asked to end. `report` receives step, cursor and loss."""
+    """Learn from the samples of a store until asked to end. `report` receives step, cursor and loss.
+
+    `threads` are those to compute with; by default their number follows the free cores.
+    """
+    threads = threads or Threads.of(None)
     make_directory(place.directory / "learner")
     lock = FileLock(place.directory / "learner" / "lock")
     with asked_to_end() as is_asked:
 
-        def is_over() -> bool:
+        def is_over() -> bool:  # is asked before each step
+            threads.follow()
             return is_asked() or is_orphan()
 
         if not _acquire(lock, is_over, place):

@@ -66,6 +66,8 @@ class SimulatorManifest(DirectoryManifest):
     training: dict[str, object] = Field(default_factory=dict)
     """The settings of the training as they were written."""
     epochs: tuple[Epoch, ...] = ()
+    num_threads: int | None = None
+    """With which it was trained; None for an imported simulator, and for old ones."""
     is_finished: bool = True
     metrics: dict[str, dict[str, Metric]] = Field(default_factory=dict)
     """By split, then by behaviour."""

@@ -277,6 +277,7 @@ def _new_manifest(
         simulator_pessimism=0.0 if files is None else files.manifest.pessimism,
         started_from=None if start is None else str(Path(start).resolve()),
         num_processes=num_processes,
+        num_threads=torch.get_num_threads(),
         git_hash=git_hash(),
     )
 

@@ -1,5 +1,8 @@
 """Settings of a computing process: threads, and denormal floats."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 
@@ -12,3 +15,14 @@ def set_up_process(num_threads: int | None = None) -> None:
     torch.set_flush_denormal(True)
     if num_threads is not None:
         torch.set_num_threads(num_threads)
+
+
+@contextmanager
+def computing_with(num_threads: int | None) -> Iterator[None]:
+    """Compute with a number of threads inside the block; None leaves the number as it is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -112,6 +112,7 @@ def _new_manifest(config: ResponseTrainingConfig, data: SlateData, rho: float) -
         rho=rho,
         pessimism=0.0 if config.caution is None else config.caution.pessimism,
         training=config.model_dump(mode="json"),
+        num_threads=torch.get_num_threads(),
         is_finished=False,
     )
 

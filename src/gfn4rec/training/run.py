@@ -68,6 +68,8 @@ class RunManifest(StrictConfig):
     started_from: str | None = None
     """The run whose weights this one began with, if any."""
     num_processes: int = 1
+    num_threads: int | None = None
+    """Threads of each process, on which the rounding of sums depends; None in old runs."""
     versions: dict[str, str] = Field(default_factory=lambda: {"gfn4rec": __version__, "torch": torch.__version__})
     git_hash: str | None = None
 
