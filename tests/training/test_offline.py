@@ -13,6 +13,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.policies import POLICIES
 from gfn4rec.policies.base import Loss
 from gfn4rec.policies.gfn_prior import PriorGFN
+from gfn4rec.policies.guided import GuidedGFN
 from gfn4rec.schema import SlateBatch
 from gfn4rec.training import offline
 from gfn4rec.training.config import OfflineConfig
@@ -37,8 +38,11 @@ def test_every_policy_learns_offline_and_is_measured(name: str, data: SlateData,
     results = train(run, data, users)
     assert results is not None
     losses: list[Any] = [line["validation_loss"] for line in run.metrics() if "validation_loss" in line]
-    assert results.validation_loss == min(losses)
-    assert results.best_step == 10 * (1 + losses.index(min(losses)))
+    if issubclass(POLICIES[name], GuidedGFN):  # its parts keep the weights of different steps
+        assert results.validation_loss <= min(losses)
+    else:
+        assert results.validation_loss == min(losses)
+        assert results.best_step == 10 * (1 + losses.index(min(losses)))
     assert min(losses[1:]) < losses[0]
     assert set(results.test) == {"r_ndcg", "r_mrr", "r_ndcg_unsorted", "r_mrr_unsorted"}
     assert results.greedy["coverage"] <= results.sampled["coverage"]
