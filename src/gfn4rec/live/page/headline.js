@@ -15,7 +15,7 @@ function tiles(status) {
     p99: [milliseconds(requests.p99_ms), `${integer(requests.refused)} refused, ${integer(requests.failed)} failed`],
     reward: serving
       ? [decimal(serving.mean), `95 %: ${range(serving.low, serving.high)}`]
-      : ["–", "no slate has closed yet"],
+      : ["–", "none of its slates has closed yet"],
   };
 }
 

@@ -12,6 +12,7 @@ const slates = (bucket) => counted(bucket.slates, "slate");
 function rewardChart() {
   return new LineChart(byId("chart-reward"), {
     label: "Mean reward per slate",
+    height: 300,
     series: [{ name: "mean reward", tone: "one", value: (bucket) => bucket.mean, interval: meanInterval }],
     format: (value) => decimal(value),
     interval: (bucket) => range(meanInterval(bucket)?.low, meanInterval(bucket)?.high),
@@ -54,19 +55,15 @@ function latencyChart() {
   });
 }
 
-/**
- * Return a mark for each version that is or was promoted. Services that do not say when a version was promoted say
- * when it was made, which with automatic promotion is moments before.
- */
+/** Return a mark for each version that is or was promoted. */
 function promotions({ versions, now }) {
   return versions.versions
-    .filter(({ state }) => state === "promoted" || state === "retired")
-    .map((version) => ({ ...version, time: version.promoted_at ?? version.created }))
-    .sort((one, other) => one.time - other.time)
-    .map(({ version, time }) => ({
-      time,
+    .filter(({ promoted }) => promoted !== null)
+    .sort((one, other) => one.promoted - other.promoted)
+    .map(({ version, promoted }) => ({
+      time: promoted,
       label: `v${version}`,
-      title: `Version ${version}: ${moment(time, now)}`,
+      title: `Version ${version}: ${moment(promoted, now)}`,
     }));
 }
 
