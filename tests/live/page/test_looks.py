@@ -103,7 +103,7 @@ def test_nothing_scrolls_sideways(browser: Browser, busy_site: Site, width: int)
         )
         assert page.ask(outside) == []
         broken = (  # words that are cut into lines
-            "[...document.querySelectorAll('button, .badge, .chance, .numbers dd')].filter(each => "
+            "[...document.querySelectorAll('button, .badge, .chance, .number, .numbers dd')].filter(each => "
             "each.checkVisibility() && each.innerText && new Set([...(range => (range.selectNodeContents(each), "
             "range))(document.createRange()).getClientRects()].map(box => Math.round(box.bottom / 8))).size > 2)"
             ".map(each => each.outerHTML)"

@@ -70,7 +70,7 @@ function promotions({ versions, now }) {
 /** Show the reward of each version, with intervals on one scale. */
 class RewardByVersion {
   constructor() {
-    this.list = new LongList(byId("by-version"), 8, "versions");
+    this.list = new LongList(byId("by-version"), 6, "versions");
     this.shown = "";
   }
 
