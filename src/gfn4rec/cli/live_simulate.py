@@ -52,13 +52,27 @@ def simulate_command(
     if json:
         print_json(simulate(url, simulator, data, config).as_dict())
         return
-    out().print(_row(*_COLUMNS))
-    _print_result(simulate(url, simulator, data, config, _print_window))
+    table = _Table()
+    result = simulate(url, simulator, data, config, table.print_window)
+    table.print_head()
+    _print_result(result)
 
 
-def _print_window(period: "Period", tally: "Tally") -> None:
-    errors = tally.counts["errors"]
-    out().print(_line(f"{period.start:.0f} to {period.end:.0f}", period) + (f"  {errors} errors" if errors else ""))
+class _Table:
+    """Prints a line per window, and before the first one what the columns are; nothing if there is nothing to show."""
+
+    def __init__(self) -> None:
+        self._has_head = False
+
+    def print_head(self) -> None:
+        if not self._has_head:
+            out().print(_row(*_COLUMNS))
+            self._has_head = True
+
+    def print_window(self, period: "Period", tally: "Tally") -> None:
+        self.print_head()
+        errors = tally.counts["errors"]
+        out().print(_line(f"{period.start:.0f} to {period.end:.0f}", period) + (f"  {errors} errors" if errors else ""))
 
 
 def _print_result(result: "TrafficResult") -> None:

@@ -95,6 +95,6 @@ def _lines(status: "Status") -> list[tuple[str, str]]:
 def _rewards(status: "Status") -> object:
     rows = table("Version", "Slates", "Reward", "95 % interval")
     for version in status.by_version[-_SHOWN_VERSIONS:]:
-        interval = f"{version.low:.4f} to {version.high:.4f}"
+        interval = "-" if version.low is None else f"{version.low:.4f} to {version.high:.4f}"
         rows.add_row(str(version.version), f"{version.slates:,}", f"{version.mean:.4f}", interval)
     return rows if status.by_version else "no slate has been closed yet"

@@ -211,14 +211,14 @@ class RewardWindow:
 
 @dataclass(frozen=True)
 class VersionReward:
-    """The rewards of a version's slates, with the 95 % interval of their mean."""
+    """The rewards of a version's slates, with the 95 % interval of their mean; a single slate has none."""
 
     version: int
     slates: int
     mean: float
     deviation: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)

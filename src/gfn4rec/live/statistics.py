@@ -5,13 +5,15 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from gfn4rec.live.clock import Clock
 from gfn4rec.live.records import Sample
 
 BUCKET_SECONDS: Final = 10.0
 _KEPT_BUCKETS: Final = 360
+_KEPT_VERSIONS: Final = 200  # the newest ones
+_RECENT_BUCKETS: Final = 6  # the last minute: five whole buckets and the current one
 _LARGEST_BUCKET: Final = 5000  # latencies kept of a bucket
 _NORMAL_95: Final = 1.96
 
@@ -46,12 +48,15 @@ class Moments:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation."""
-        return math.sqrt(max(0.0, self.squares / max(1, self.count) - self.mean**2))
+        """The standard deviation, as estimated from these values; 0 for fewer than two."""
+        around_mean = self.squares - self.count * self.mean**2
+        return math.sqrt(max(0.0, around_mean) / max(1, self.count - 1))
 
-    def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the mean."""
-        error = _NORMAL_95 * self.deviation / math.sqrt(max(1, self.count))
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of the mean, or None: fewer than two values say nothing about their spread."""
+        if self.count < 2:
+            return None
+        error = _NORMAL_95 * self.deviation / math.sqrt(self.count)
         return self.mean - error, self.mean + error
 
 
@@ -99,10 +104,11 @@ class Statistics:
                 bucket = self._rewards.setdefault(number, _Rewards(number))
                 bucket.moments.add(sample.reward)
                 bucket.items.update(sample.slate)
-            for number in sorted(self._rewards)[:-_KEPT_BUCKETS]:
-                del self._rewards[number]
+            for values, most in ((self._rewards, _KEPT_BUCKETS), (self._by_version, _KEPT_VERSIONS)):
+                for number in sorted(values)[:-most]:
+                    del values[number]
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return requests, latencies and rewards as the status has them."""
         now = self._clock()
         with self._lock:
@@ -114,10 +120,10 @@ class Statistics:
             }
 
     def _requests(self, now: float) -> dict[str, object]:
-        first = int((now - 60) // BUCKET_SECONDS)
-        recent = [bucket for bucket in self._latencies if bucket.number > first]
+        first = int(now // BUCKET_SECONDS) - _RECENT_BUCKETS + 1
+        recent = [bucket for bucket in self._latencies if bucket.number >= first]
         seconds = sorted(value for bucket in recent for value in bucket.seconds)
-        span = min(60.0, max(1.0, now - self.started))
+        span = max(1.0, now - max(self.started, first * BUCKET_SECONDS))
         return {
             "total": self.counts["requests"],
             "per_second": sum(bucket.count for bucket in recent) / span,
@@ -158,12 +164,11 @@ def _reward(bucket: _Rewards) -> dict[str, object]:
         "mean": bucket.moments.mean,
         "deviation": bucket.moments.deviation,
         "coverage": len(bucket.items),
-        "ild": None,
     }
 
 
 def _by_version(version: int, moments: Moments) -> dict[str, object]:
-    low, high = moments.interval()
+    low, high = moments.interval() or (None, None)
     return {
         "version": version,
         "slates": moments.count,

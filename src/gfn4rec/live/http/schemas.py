@@ -199,7 +199,7 @@ class StatusAnswer(Answer):
     """By time."""
     reward: list[dict[str, float | None]]
     """Per slate, by the time at which it was answered."""
-    by_version: list[dict[str, float]]
+    by_version: list[dict[str, float | None]]
     """Reward per slate with its 95 % interval."""
 
 

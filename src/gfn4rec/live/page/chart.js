@@ -4,11 +4,12 @@ import { element, setText, svg } from "./dom.js";
 import { clock, decimal } from "./format.js";
 import { linear, nearest, runs, timeAxis, valueAxis } from "./scale.js";
 
-const HEIGHT = 220;
+const HEIGHT = 220; // pixels, unless a chart is given another
 const TOP = 20;
 const RIGHT = 14;
 const BOTTOM = 26;
 const LETTER = 7; // pixels, of tick labels
+const MANY = 16; // marks, which as whole lines would hide the curve
 const GAP = 3; // buckets that may be missing before the line is cut
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
@@ -29,18 +30,19 @@ function swatch(name) {
 /**
  * A chart in a `figure`. Options: `label` says what it shows; `series` are objects with a `name`, a `tone` (one, two),
  * `value(bucket)`, and perhaps `interval(bucket)`; `format(value)`; `note(bucket)` is a remark on a bucket;
- * `intervalName` and `markName` stand in the legend; `fromZero` and `least` are those of `valueAxis`.
+ * `intervalName` and `markName` stand in the legend; `fromZero` and `least` are those of `valueAxis`; `height`.
  */
 export class LineChart {
   constructor(figure, options) {
     this.options = options;
+    this.height = options.height ?? HEIGHT;
     this.buckets = [];
     this.marks = [];
     this.cursor = null; // the start of the bucket whose values the legend shows
     this.plot = svg("g");
     this.pointer = svg("g", { "aria-hidden": "true" });
     const role = { role: "slider", tabindex: 0, "aria-label": `${options.label}, by time`, "aria-valuemin": 0 };
-    this.picture = svg("svg", { class: "plot", height: HEIGHT, ...role }, this.plot, this.pointer);
+    this.picture = svg("svg", { class: "plot", height: this.height, ...role }, this.plot, this.pointer);
     this.empty = element("p", { class: "empty" });
     this.legend = this.#legend();
     figure.append(this.legend, this.picture, this.empty);
@@ -62,7 +64,7 @@ export class LineChart {
 
   #legend() {
     const { series, intervalName, markName } = this.options;
-    const key = (name, look, value) => element("span", { class: "key" }, swatch(look), name, value);
+    const key = (name, look, value) => element("span", { class: "key" }, swatch(look), `${name} `, value);
     this.values = series.map(() => element("b"));
     this.intervalValue = element("b");
     this.when = element("span", { class: "when" });
@@ -118,7 +120,7 @@ export class LineChart {
     const last = this.buckets.at(-1);
     const [start, end] = [this.buckets[0].start, last.start + last.seconds];
     this.x = linear(start, end, left, width - RIGHT);
-    this.y = linear(axis.low, axis.high, HEIGHT - BOTTOM, TOP);
+    this.y = linear(axis.low, axis.high, this.height - BOTTOM, TOP);
     const seen = this.marks.filter(({ time }) => time >= start && time <= end);
     this.markKey?.toggleAttribute("hidden", seen.length === 0);
     this.plot.replaceChildren(
@@ -153,21 +155,23 @@ export class LineChart {
   }
 
   #timeTicks(start, end, width) {
-    const { ticks, unit } = timeAxis(start, end, Math.max(2, Math.floor(width / 110)));
+    const { ticks, unit } = timeAxis(start, end, Math.max(2, Math.floor(width / 90)));
     return ticks.flatMap((tick) => {
       const x = this.x(tick);
       const label = clock(tick, unit(tick));
       const place = Math.min(x, width - (LETTER * label.length) / 2); // within the picture
-      return [line(x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 4, "axis"), text(place, HEIGHT - 6, "tick middle", label)];
+      const bottom = this.height - BOTTOM;
+      return [line(x, bottom, x, bottom + 4, "axis"), text(place, this.height - 6, "tick middle", label)];
     });
   }
 
-  /** Draw marks as upright lines; labels only where there is room. */
+  /** Draw marks as upright lines, or as short ones if they are many; labels only where there is room. */
   #marks(marks) {
+    const bottom = marks.length > MANY ? TOP + 4 : this.height - BOTTOM;
     let free = -Infinity;
     return marks.flatMap(({ time, label, title }) => {
       const x = this.x(time);
-      const drawn = svg("g", {}, line(x, TOP - 4, x, HEIGHT - BOTTOM, "mark"), svg("title", {}, title));
+      const drawn = svg("g", {}, line(x, TOP - 4, x, bottom, "mark"), svg("title", {}, title));
       if (x < free) {
         return [drawn];
       }
@@ -229,6 +233,6 @@ export class LineChart {
     const dots = this.options.series
       .filter((series) => Number.isFinite(series.value(bucket)))
       .map((series) => svg("circle", { cx: x, cy: this.y(series.value(bucket)), r: 4, class: `dot ${series.tone}` }));
-    this.pointer.replaceChildren(line(x, TOP, x, HEIGHT - BOTTOM, "cursor"), ...dots);
+    this.pointer.replaceChildren(line(x, TOP, x, this.height - BOTTOM, "cursor"), ...dots);
   }
 }

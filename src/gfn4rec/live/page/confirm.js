@@ -42,7 +42,7 @@ export function ask({ title, text, action, opener, act }) {
   setText(problem, "");
   yes.onclick = confirmed;
   no.onclick = () => dialog.close();
-  dialog.oncancel = (event) => isActing && event.preventDefault();
+  dialog.oncancel = () => !isActing; // Escape: a handler that returns false holds the dialog open
   dialog.onclose = () => (byId(opener) ?? byId("versions-title")).focus();
   dialog.showModal();
 }

@@ -60,14 +60,14 @@ function showLearner({ learner, now }) {
   }
   setText(badge, learner.state);
   badge.className = `badge ${TONES[learner.state] ?? "warn"}`;
-  const age = now - learner.updated;
+  const age = learner.updated === null ? NaN : now - learner.updated; // before its first report
   fill(byId("learner"), [
     ["Gradient steps", integer(learner.step)],
     ["Lag", integer(learner.lag), null, "samples that it has not read yet"],
     ["Loss", significant(learner.loss)],
     ["Samples per step", integer(learner.samples_per_step)],
     ["Restarts", integer(learner.restarts)],
-    ["Last report", `${span(age)} ago`],
+    ["Last report", Number.isFinite(age) ? `${span(age)} ago` : "none yet"],
   ]);
   byId("learner").lastChild.classList.toggle("warn", age > SILENCE);
 }

@@ -26,7 +26,13 @@ export const decimal = (value, digits = 3) =>
 export const significant = (value) => number(value, { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
 
 /** A probability: 34.1 %, 1.23 %, 0.0123 %. */
-export const percent = (value) => number(value, { style: "percent", maximumSignificantDigits: 3 });
+export function percent(value) {
+  if (value > 0 && value < 1e-5) {
+    return "< 0.001 %";
+  }
+  const text = number(100 * value, { maximumSignificantDigits: 3 });
+  return text === ABSENT ? text : `${text} %`;
+}
 
 /** A rate: one digit after the point while it is small. */
 export const rate = (value) => decimal(value, value < 100 ? 1 : 0);

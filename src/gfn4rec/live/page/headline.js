@@ -9,13 +9,13 @@ function tiles(status) {
   const promoted = versions.promoted;
   const serving = status.by_version.find(({ version }) => version === promoted);
   return {
-    slates: [integer(status.decisions), `${integer(requests.total)} requests since the start`],
+    slates: [integer(status.decisions), `${counted(requests.total, "request")} since the start`],
     rate: [rate(requests.per_second), "in the last minute"],
     p50: [milliseconds(requests.p50_ms), "half of the answers are faster"],
     p99: [milliseconds(requests.p99_ms), `${integer(requests.refused)} refused, ${integer(requests.failed)} failed`],
     reward: serving
       ? [decimal(serving.mean), `95 %: ${range(serving.low, serving.high)}`]
-      : ["–", "no slate has closed yet"],
+      : ["–", "none of its slates has closed yet"],
   };
 }
 

@@ -1,4 +1,4 @@
-// What changes over time: reward, coverage, diversity and latency; and the reward of each version.
+// What changes over time: reward, coverage and latency; and the reward of each version.
 
 import { intervalBar } from "./bars.js";
 import { LineChart } from "./chart.js";
@@ -12,6 +12,7 @@ const slates = (bucket) => counted(bucket.slates, "slate");
 function rewardChart() {
   return new LineChart(byId("chart-reward"), {
     label: "Mean reward per slate",
+    height: 300,
     series: [{ name: "mean reward", tone: "one", value: (bucket) => bucket.mean, interval: meanInterval }],
     format: (value) => decimal(value),
     interval: (bucket) => range(meanInterval(bucket)?.low, meanInterval(bucket)?.high),
@@ -32,15 +33,6 @@ function coverageChart() {
   });
 }
 
-function diversityChart() {
-  return new LineChart(byId("chart-diversity"), {
-    label: "Diversity, the mean distance between the items of a slate",
-    series: [{ name: "intra-list diversity", tone: "one", value: (bucket) => bucket.ild ?? NaN }],
-    format: (value) => decimal(value),
-    note: slates,
-  });
-}
-
 function latencyChart() {
   return new LineChart(byId("chart-latency"), {
     label: "Latency in milliseconds",
@@ -54,26 +46,22 @@ function latencyChart() {
   });
 }
 
-/**
- * Return a mark for each version that is or was promoted. Services that do not say when a version was promoted say
- * when it was made, which with automatic promotion is moments before.
- */
+/** Return a mark for each version that is or was promoted. */
 function promotions({ versions, now }) {
   return versions.versions
-    .filter(({ state }) => state === "promoted" || state === "retired")
-    .map((version) => ({ ...version, time: version.promoted_at ?? version.created }))
-    .sort((one, other) => one.time - other.time)
-    .map(({ version, time }) => ({
-      time,
+    .filter(({ promoted }) => promoted !== null)
+    .sort((one, other) => one.promoted - other.promoted)
+    .map(({ version, promoted }) => ({
+      time: promoted,
       label: `v${version}`,
-      title: `Version ${version}: ${moment(time, now)}`,
+      title: `Version ${version}: ${moment(promoted, now)}`,
     }));
 }
 
 /** Show the reward of each version, with intervals on one scale. */
 class RewardByVersion {
   constructor() {
-    this.list = new LongList(byId("by-version"), 8, "versions");
+    this.list = new LongList(byId("by-version"), 6, "versions");
     this.shown = "";
   }
 
@@ -122,19 +110,15 @@ export class History {
   constructor() {
     this.reward = rewardChart();
     this.coverage = coverageChart();
-    this.diversity = diversityChart();
     this.latency = latencyChart();
     this.byVersion = new RewardByVersion();
   }
 
   update(status) {
     const closed = status.reward.filter((bucket) => bucket.slates > 0);
-    const hasDiversity = closed.some((bucket) => Number.isFinite(bucket.ild ?? NaN));
     const marks = promotions(status);
-    byId("card-diversity").hidden = !hasDiversity;
     this.reward.update(closed, marks, waitingText(status, "No reward yet"));
     this.coverage.update(closed, [], waitingText(status, "No slate has closed yet"));
-    this.diversity.update(hasDiversity ? closed : [], [], "");
     this.latency.update(status.latency.filter((bucket) => bucket.requests > 0), [], "No requests yet.");
     this.byVersion.update(status);
   }

@@ -128,7 +128,7 @@ export class Trial {
         element(
           "li",
           {},
-          element("span", { class: "title" }, title ?? `item ${item}`),
+          element("span", { class: "title" }, spokenTitle({ id: item, title })),
           element("span", { class: "tags" }, ...behaviours.map((name) => element("span", { class: "tag" }, name))),
         ),
       ),
@@ -144,7 +144,7 @@ export class Trial {
         element(
           "li",
           {},
-          element("span", { class: "title" }, title ?? `item ${id}`, element("small", {}, id)),
+          element("span", { class: "title" }, spokenTitle({ id, title }), ...(title ? [" ", element("small", {}, id)] : [])),
           element("span", { class: "chance" }, shareBar(probability / (most || 1)), percent(probability)),
         ),
       ),

@@ -79,7 +79,7 @@ class Tally:
         for value, mean in zip(self._rewards[first:last], self._expected[first:last], strict=True):
             reward.add(value)
             expected.add(mean)
-        low, high = reward.interval() if last > first else (None, None)
+        low, high = reward.interval() or (None, None)
         ordered = sorted(self._latencies[first:last])
         return Period(
             start=start,
