@@ -91,14 +91,15 @@ class Service:
 
         def has_read_all() -> bool:
             status = self.get("/v1/status")
-            learned = (read_status(self.directory) or {}).get("cursor", 0)
-            return bool(status["open"] == 0 and learned == status["samples"])
+            learner = read_status(self.directory)
+            return bool(status["open"] == 0 and learner is not None and learner.cursor == status["samples"])
 
         self.wait_for("learner that has read every sample", has_read_all)
 
     def is_learning(self, since: float) -> bool:
         """Return whether the learner has reported since then."""
-        return ((read_status(self.directory) or {}).get("updated") or 0.0) > since
+        status = read_status(self.directory)
+        return status is not None and status.updated > since
 
     def wait_for(self, what: str, is_true: Callable[[], bool], pause: float = _POLL) -> None:
         """Wait for a condition, at most as long as `patience`."""

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.live.encoding import Encoding
 from gfn4rec.live.items import LiveItems
-from gfn4rec.live.records import Ask, Behaviours, Decision, History
+from gfn4rec.live.records import Ask, Behaviours, Decision, History, Rule
 from gfn4rec.policies.base import Policy
 from gfn4rec.schema import Proposal, Sampling
 from gfn4rec.seeding import torch_generator
@@ -34,7 +33,7 @@ class _Wanted:
 
     history: History
     is_open_N: Tensor | None  # None: every item
-    rule: dict[str, Any]
+    rule: Rule
     greediness: float
     reward_weight: float
     notes: tuple[str, ...]
@@ -137,7 +136,7 @@ class Desk:
             for item, row in zip(items, responses, strict=True)
         )
 
-    def _rule(self, ask: Ask, user: int, history: History, notes: list[str]) -> dict[str, Any]:
+    def _rule(self, ask: Ask, user: int, history: History, notes: list[str]) -> Rule:
         """Return which items the request leaves out and which it chooses from, as the store keeps it."""
         excluded = []
         for item in dict.fromkeys(ask.exclude):
@@ -148,7 +147,7 @@ class Desk:
         if ask.exclude_seen:
             seen = [self.items.at(number).id for number in self.data.items_of(user).tolist()]
             excluded = list(dict.fromkeys([*excluded, *seen, *(item for item, _ in history)]))
-        rule: dict[str, Any] = {"exclude": excluded} if excluded else {}
+        rule: dict[str, Sequence[str]] = {"exclude": excluded} if excluded else {}
         if ask.candidates is not None:
             for item in ask.candidates:
                 if self.items.find(item) is None:
@@ -199,7 +198,7 @@ def draws_of(seed: int, request_id: str, place: int) -> torch.Generator:
     return torch_generator(seed, f"{request_id}/{place}")
 
 
-def open_items(items: LiveItems, rule: Mapping[str, Any]) -> Tensor:
+def open_items(items: LiveItems, rule: Rule) -> Tensor:
     """Return which items a decision's rule left open, (N,)."""
     exclude = [item.number for name in rule.get("exclude", ()) if (item := items.find(name)) is not None]
     candidates = rule.get("candidates")

@@ -20,6 +20,7 @@ from gfn4rec.storage import MANIFEST, refuse_foreign, replace_directory
 FORMAT: Final = "gfn4rec live export"
 _VERSION: Final = 1
 _ROWS_AT_ONCE: Final = 5000
+PolarsType: TypeAlias = pl.DataType | type[pl.DataType]
 Report: TypeAlias = Callable[[str, int, int], None]
 
 _TEXTS: Final = pl.List(pl.String)
@@ -33,7 +34,7 @@ class _Table:
 
     table: sa.Table
     key: sa.Column[int]
-    schema: Mapping[str, Any]
+    schema: Mapping[str, PolarsType]
     row: Callable[[sa.RowMapping], dict[str, object]]
 
 
@@ -170,6 +171,6 @@ def _rows(connection: sa.Connection, table: _Table) -> Iterator[list[dict[str, o
         last, is_first = rows[-1][table.key.name], False
 
 
-def _typed(row: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, object]:
+def _typed(row: Mapping[str, Any], schema: Mapping[str, PolarsType]) -> dict[str, object]:
     """Return the columns of a schema; JSON writes some whole numbers without a point, which are floats, too."""
     return {key: list(map(float, row[key])) if kind == _NUMBERS else row[key] for key, kind in schema.items()}

@@ -1,7 +1,6 @@
 """The policy and the learner for a live catalogue, in which items are added and changed while the service runs."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -11,6 +10,7 @@ from gfn4rec.data.feature_tensors import with_items
 from gfn4rec.data.features import ValueEncoder
 from gfn4rec.errors import UserError
 from gfn4rec.live.items import LiveItems
+from gfn4rec.live.records import Features
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.growth import grown
@@ -41,7 +41,7 @@ def untrained_policy(policy: Policy, data: SlateData, num_items: int) -> Policy:
     return grown(policy, _catalogue(policy, data, num_items, {}))
 
 
-def feature_notes(data: SlateData, features: Mapping[str, Any]) -> list[str]:
+def feature_notes(data: SlateData, features: Features) -> list[str]:
     """Return notes on values that the data set does not know; raise a `UserError` for features it does not have."""
     entries, notes = {entry.name: entry for entry in data.manifest.item_features}, []
     for name, value in features.items():

@@ -3,9 +3,9 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -13,7 +13,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.live.clock import steady_clock
 from gfn4rec.live.config import LearnerSettings, ServiceConfig
 from gfn4rec.live.growth import untrained_policy
-from gfn4rec.live.learning import read_status
+from gfn4rec.live.learning import LearnerStatus, read_status
 from gfn4rec.live.ownership import claim
 from gfn4rec.live.promotion import Promotion
 from gfn4rec.live.service import LiveService, probe_requests
@@ -105,18 +105,18 @@ class Host:
         with self.store.read() as connection:
             return {str(state): count for state, count in connection.execute(query)}
 
-    def learner_body(self) -> dict[str, Any] | None:
+    def learner_body(self) -> dict[str, object] | None:
         """Return what is known of the learner, or None if there has never been one."""
         status = read_status(self.place.directory)
         if self.supervisor is None and status is None:
             return None
         with self.store.read() as connection:
             newest = connection.scalar(sa.select(sa.func.max(samples.c.seq))) or 0
-        values = {name: None for name in ("step", "cursor", "loss", "samples_per_step", "updated")} | (status or {})
+        values = asdict(status) if status else dict.fromkeys(field.name for field in fields(LearnerStatus))
         state = "stopped" if self.supervisor is None else self.supervisor.state
         return values | {
             "state": "starting" if state == "running" and status is None else state,
-            "lag": newest - (values["cursor"] or 0),
+            "lag": newest - (status.cursor if status else 0),
             "restarts": 0 if self.supervisor is None else self.supervisor.restarts,
         }
 

@@ -1,14 +1,13 @@
 """The live catalogue: the items of the log, and those added while the service runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
-from gfn4rec.live.records import ItemChange, NotFoundError
+from gfn4rec.live.records import Features, ItemChange, NotFoundError
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Item:
     id: str
     number: int
     title: str | None
-    features: Mapping[str, Any] | None
+    features: Features | None
     """Raw values that were given live; None: all as in the data set."""
     is_enabled: bool
 
@@ -62,7 +61,7 @@ class LiveItems:
         title = self._logged[number - 1].title if change.title is None else change.title
         return Item(change.item, number, title, change.features or None, change.is_enabled)
 
-    def features(self) -> dict[int, Mapping[str, Any]]:
+    def features(self) -> dict[int, Features]:
         """Return the raw features of items that were added or changed live, by their numbers."""
         return {item.number: item.features for item in self._items if item.features is not None}
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 
@@ -216,10 +216,9 @@ class LiveLearner:
         self._learned_to = self.cursor - self.pending if self.learner.num_learned else 0
 
 
-def read_status(directory: Path) -> dict[str, Any] | None:
+def read_status(directory: Path) -> LearnerStatus | None:
     """Return the learner's latest report, or None."""
     try:
-        values = json.loads((directory / "learner" / STATUS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return LearnerStatus(**json.loads((directory / "learner" / STATUS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
-    return values if isinstance(values, dict) else None

@@ -1,14 +1,18 @@
 """What the parts of the service hand to each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gfn4rec.errors import UserError
 
 Behaviours: TypeAlias = tuple[str, ...]
 History: TypeAlias = tuple[tuple[str, Behaviours], ...]
 """Items with the behaviours they got, oldest first."""
+Rule: TypeAlias = Mapping[str, Sequence[str]]
+"""Items that a request leaves out (`exclude`), and those it chooses from (`candidates`)."""
+Features: TypeAlias = Mapping[str, str | float | Sequence[str] | None]
+"""Raw values of an item's features."""
 
 
 class ConflictError(UserError):
@@ -48,7 +52,7 @@ class Decision:
     body_hash: str
     user: str | None
     history: History
-    rule: Mapping[str, Any]
+    rule: Rule
     sampling: Mapping[str, float]
     slate: tuple[str, ...]
     log_prob: tuple[float, ...]
@@ -96,7 +100,7 @@ class ItemChange:
     item: str
     is_enabled: bool
     title: str | None
-    features: Mapping[str, Any] = field(default_factory=dict)
+    features: Features = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The service without HTTP: requests become decisions, feedback becomes samples, versions are swapped."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 
@@ -17,7 +17,7 @@ from gfn4rec.live.desk import Desk, Knobs
 from gfn4rec.live.encoding import Encoding
 from gfn4rec.live.growth import feature_notes, grown_policy
 from gfn4rec.live.items import Item, LiveItems
-from gfn4rec.live.records import Ask, ConflictError, Decision, Event, History, Sample
+from gfn4rec.live.records import Ask, ConflictError, Decision, Event, Features, History, Sample
 from gfn4rec.live.statistics import Statistics
 from gfn4rec.live.store.decisions import (
     Waits,
@@ -99,7 +99,7 @@ class LiveService:
             if len(part) < _LARGEST_CLOSING:
                 return closed
 
-    def put_item(self, item_id: str, title: str | None, features: Mapping[str, Any]) -> tuple[Item, bool, list[str]]:
+    def put_item(self, item_id: str, title: str | None, features: Features) -> tuple[Item, bool, list[str]]:
         """Add or change an item, which can be shown from now on; return it, whether it is new, and notes."""
         notes = feature_notes(self.data, features)
         known = self.items.find(item_id)
@@ -130,7 +130,7 @@ class LiveService:
         with self._swap, self.store.read() as connection:
             self.items = self.items.after(item_changes_after(connection, self.items.revision))
 
-    def _change_item(self, item_id: str, is_enabled: bool, title: str | None, features: Mapping[str, Any]) -> None:
+    def _change_item(self, item_id: str, is_enabled: bool, title: str | None, features: Features) -> None:
         self.store.write(
             lambda connection: add_item_change(connection, item_id, is_enabled, title, features, self.clock())
         ).result()

@@ -5,7 +5,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from gfn4rec.live.clock import Clock
 from gfn4rec.live.records import Sample
@@ -102,7 +102,7 @@ class Statistics:
             for number in sorted(self._rewards)[:-_KEPT_BUCKETS]:
                 del self._rewards[number]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return requests, latencies and rewards as the status has them."""
         now = self._clock()
         with self._lock:
@@ -113,7 +113,7 @@ class Statistics:
                 "by_version": [_by_version(version, self._by_version[version]) for version in sorted(self._by_version)],
             }
 
-    def _requests(self, now: float) -> dict[str, Any]:
+    def _requests(self, now: float) -> dict[str, object]:
         first = int((now - 60) // BUCKET_SECONDS)
         recent = [bucket for bucket in self._latencies if bucket.number > first]
         seconds = sorted(value for bucket in recent for value in bucket.seconds)
@@ -139,7 +139,7 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
     return 1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _latency(bucket: _Latencies) -> dict[str, Any]:
+def _latency(bucket: _Latencies) -> dict[str, object]:
     ordered = sorted(bucket.seconds)
     return {
         "start": bucket.number * BUCKET_SECONDS,
@@ -150,7 +150,7 @@ def _latency(bucket: _Latencies) -> dict[str, Any]:
     }
 
 
-def _reward(bucket: _Rewards) -> dict[str, Any]:
+def _reward(bucket: _Rewards) -> dict[str, object]:
     return {
         "start": bucket.number * BUCKET_SECONDS,
         "seconds": BUCKET_SECONDS,
@@ -162,7 +162,7 @@ def _reward(bucket: _Rewards) -> dict[str, Any]:
     }
 
 
-def _by_version(version: int, moments: Moments) -> dict[str, Any]:
+def _by_version(version: int, moments: Moments) -> dict[str, object]:
     low, high = moments.interval()
     return {
         "version": version,

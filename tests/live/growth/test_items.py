@@ -6,7 +6,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.live.growth import feature_notes
 from gfn4rec.live.items import LiveItems
-from gfn4rec.live.records import ItemChange
+from gfn4rec.live.records import Features, ItemChange
 
 
 def test_an_item_of_the_log_keeps_what_a_change_leaves_out(data: SlateData) -> None:
@@ -34,7 +34,7 @@ def test_a_new_item_is_what_its_last_change_says(data: SlateData) -> None:
 
 
 def test_notes_name_what_is_not_known(data: SlateData) -> None:
-    known = {"category": "category 1", "tags": ["tag 1"], "length": 3}
+    known: Features = {"category": "category 1", "tags": ["tag 1"], "length": 3}
     assert feature_notes(data, known) == []
     assert feature_notes(data, {"category": None, "tags": [], "length": None}) == []
     notes = feature_notes(data, {"category": "category 99", "tags": ["tag 1", "loud", "wet"]})
@@ -53,7 +53,7 @@ def test_notes_name_what_is_not_known(data: SlateData) -> None:
         ({"category": ["category 1"]}, "feature category: takes one value, not a list"),
     ],
 )
-def test_features_that_cannot_be(data: SlateData, features: dict[str, object], problem: str) -> None:
+def test_features_that_cannot_be(data: SlateData, features: Features, problem: str) -> None:
     with pytest.raises(UserError) as error:
         feature_notes(data, features)
     assert str(error.value) == problem

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.identity import identity_of
@@ -11,7 +10,7 @@ from gfn4rec.live.items import Item, LiveItems
 from gfn4rec.live.records import Decision
 
 
-def recommend_body(decisions: Sequence[Decision], items: LiveItems) -> dict[str, Any]:
+def recommend_body(decisions: Sequence[Decision], items: LiveItems) -> dict[str, object]:
     """Return the answer to a request; the first slate is also at the top level."""
     slates = [_slate(decision, items) for decision in decisions]
     first = decisions[0]
@@ -24,7 +23,7 @@ def recommend_body(decisions: Sequence[Decision], items: LiveItems) -> dict[str,
     }
 
 
-def _slate(decision: Decision, items: LiveItems) -> dict[str, Any]:
+def _slate(decision: Decision, items: LiveItems) -> dict[str, object]:
     pairs = zip(decision.slate, decision.log_prob, strict=True)
     shown = [
         {"id": name, "title": None if (item := items.find(name)) is None else item.title, "probability": math.exp(log)}
@@ -33,12 +32,12 @@ def _slate(decision: Decision, items: LiveItems) -> dict[str, Any]:
     return {"decision_id": decision.decision_id, "items": shown, "log_prob": sum(decision.log_prob)}
 
 
-def item_body(item: Item) -> dict[str, Any]:
+def item_body(item: Item) -> dict[str, object]:
     """Return an item; features of an item of the log are in the data set, not here."""
     return {"id": item.id, "title": item.title, "features": item.features, "is_enabled": item.is_enabled}
 
 
-def status_body(host: Host) -> dict[str, Any]:
+def status_body(host: Host) -> dict[str, object]:
     """Return what the page shows."""
     service, config = host.service, host.service.config
     counts = dict(service.statistics.counts)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import FastAPI, Path, Query, Response
 from fastapi.responses import JSONResponse
@@ -44,7 +44,7 @@ Search = Annotated[str, Query(max_length=256)]
 
 
 class _App(FastAPI):
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         """Return the OpenAPI description, with the schema of problems."""
         return with_problem(super().openapi())
 

@@ -226,7 +226,7 @@ def _states(connection: sa.Connection, decision_ids: Collection[str]) -> dict[st
     return states
 
 
-def _row(decision: Decision, now: float, waits: Waits) -> dict[str, Any]:
+def _row(decision: Decision, now: float, waits: Waits) -> dict[str, object]:
     columns = {name: getattr(decision, name) for name in Decision.__dataclass_fields__ if name != "is_shown"}
     return columns | {
         "state": OPEN if decision.is_shown else WAITING,

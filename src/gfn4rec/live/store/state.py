@@ -1,11 +1,10 @@
 """Operations on versions, changes of the catalogue, and properties; each runs in the transaction of its connection."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gfn4rec.live.records import ItemChange, VersionRow
+from gfn4rec.live.records import Features, ItemChange, VersionRow
 from gfn4rec.live.store.tables import item_changes, properties, versions
 
 CANDIDATE, PROMOTED, RETIRED, REJECTED = "candidate", "promoted", "retired", "rejected"
@@ -17,7 +16,7 @@ _LARGEST_NUMBER: Final = 2**31 - 1
 
 
 def add_item_change(
-    connection: sa.Connection, item: str, is_enabled: bool, title: str | None, features: Mapping[str, Any], now: float
+    connection: sa.Connection, item: str, is_enabled: bool, title: str | None, features: Features, now: float
 ) -> ItemChange:
     """Store the new state of an item, under the next revision of the catalogue."""
     revision = 1 + newest_revision(connection)
