@@ -79,6 +79,7 @@ HEADERS: Final = (
     {"content-length": "99999999999999999999"},
 )
 WEIGHTS: Final = {"/v1/recommend": 8.0, "/v1/feedback": 6.0, "/v1/shown": 2.0, "/v1/status": 0.2}
+_ELSEWHERE: Final = {404, 405}  # `..` or a slash in a part of an address may make it another one, or none
 SHARE_WRONG: Final = 0.4  # of bodies with something wrong
 SHARE_ODD: Final = 0.04  # of requests that are no JSON, or have odd headers
 
@@ -252,7 +253,7 @@ def _fault(
 ) -> str | None:
     """Return what is wrong with an answer: no request may make the service fail, or be answered otherwise than said."""
     status = answer.status_code
-    if status >= 500 or status not in operation.statuses:
+    if status >= 500 or status not in operation.statuses | (_ELSEWHERE if "{" in operation.path else set()):
         return f"{status} {answer.text[:500]}"
     model = models[operation.method, operation.path] if status < 300 else Problem
     try:
