@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
@@ -31,9 +32,11 @@ OPTIONS: Final = {**LEARNER, "--wait": 1.0, "--publish-seconds": 0.5, "--checkpo
 class Service:
     """`gfn4rec serve` in a process of its own, which can be killed and started again on the same port."""
 
-    def __init__(self, run: Path, directory: Path, store: str, patience: float = 300.0) -> None:
+    def __init__(
+        self, run: Path, directory: Path, store: str, patience: float = 300.0, options: Mapping[str, object] = OPTIONS
+    ) -> None:
         self.directory, self.url, self.patience = directory, f"http://127.0.0.1:{(port := free_port())}", patience
-        options = {"--live": directory, "--store": store, "--port": port, "--threads": 1, **OPTIONS}
+        options = {"--live": directory, "--store": store, "--port": port, "--threads": 1, **options}
         words = [str(word) for option in options.items() for word in option]
         self._command = [sys.executable, "-m", "gfn4rec", "serve", str(run), *words]
         self._log = directory.with_name(f"{directory.name}.log")
@@ -57,6 +60,12 @@ class Service:
         self._process.terminate()
         code = self._process.wait(self.patience)
         assert code == 128 + signal.SIGTERM, f"exit code {code}:\n{self.log_tail()}"
+
+    def memory(self) -> float:
+        """Return the resident memory of the service in MB."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1000  # type: ignore[index]
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the service has used."""

@@ -129,12 +129,10 @@ class Desk:
         if user == 0:
             return ()
         request = self.data.latest(torch.tensor([user]))
-        names, is_event_H = self.data.behaviours, request.history_BH[0] > 0
-        items, responses = request.history_BH[0][is_event_H].tolist(), request.response_BHR[0][is_event_H].tolist()
-        return tuple(
-            (self.items.at(item).id, tuple(name for name, value in zip(names, row, strict=True) if value))
-            for item, row in zip(items, responses, strict=True)
-        )
+        is_event_H = request.history_BH[0] > 0
+        names = self.encoding.names(request.response_BHR[0][is_event_H])
+        numbers = request.history_BH[0][is_event_H].tolist()
+        return tuple(zip((self.items.at(number).id for number in numbers), names, strict=True))
 
     def _rule(self, ask: Ask, user: int, history: History, notes: list[str]) -> Rule:
         """Return which items the request leaves out and which it chooses from, as the store keeps it."""

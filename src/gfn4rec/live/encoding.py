@@ -1,6 +1,8 @@
 """Ids of the outside world -> the numbers and tensors of the policy."""
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -10,6 +12,8 @@ from gfn4rec.live.items import LiveItems
 from gfn4rec.live.records import Behaviours, History
 from gfn4rec.schema import Request
 
+_KEPT: Final = 1024  # combinations of responses
+
 
 class Encoding:
     """Translates users, histories and responses of a data set's service."""
@@ -17,7 +21,9 @@ class Encoding:
     def __init__(self, data: SlateData) -> None:
         self.behaviours = data.behaviours
         self._user_number = {str(raw): number for number, raw in enumerate(data.users["id"].to_list(), start=1)}
-        self._behaviour_number = {name: number for number, name in enumerate(data.behaviours)}
+        # Few combinations of responses occur, and each in many events.
+        self._flags_of = lru_cache(_KEPT)(self._new_flags)
+        self._names_of = lru_cache(_KEPT)(self._new_names)
 
     def user(self, user: str | None) -> int:
         """Return the number of a user of the log, and 0 for any other."""
@@ -45,8 +51,15 @@ class Encoding:
 
     def responses(self, names: Sequence[Behaviours]) -> Tensor:
         """Return responses to items as 0 and 1, (K, R)."""
-        flags = [[0.0] * len(self.behaviours) for _ in names]
-        for row, present in zip(flags, names, strict=True):
-            for name in present:
-                row[self._behaviour_number[name]] = 1.0
-        return torch.tensor(flags)
+        return torch.tensor([self._flags_of(present) for present in names])
+
+    def names(self, response_HR: Tensor) -> list[Behaviours]:
+        """Return the responses that are not 0 of each row."""
+        return [self._names_of(tuple(row)) for row in response_HR.bool().tolist()]
+
+    def _new_flags(self, names: Behaviours) -> list[float]:
+        present = set(names)
+        return [float(name in present) for name in self.behaviours]
+
+    def _new_names(self, flags: tuple[bool, ...]) -> Behaviours:
+        return tuple(name for name, is_present in zip(self.behaviours, flags, strict=True) if is_present)

@@ -24,8 +24,8 @@ from gfn4rec.policies.candidates import Candidates
 from gfn4rec.schema import MIN_TEMPERATURE, Sampling
 
 TOLERANCE: Final = 1e-5
-_SHARP: Final = 0.25  # temperatures below it magnify the rounding of scores
-_TIE: Final = 1e-5  # scores this close are equal but for rounding, so that either is a greedy choice
+_SHARP: Final = 0.5  # temperatures below it magnify the rounding of scores
+_TIE: Final = 1e-5  # scores this close may come in either order after other rounding, so that either is a greedy choice
 _ROWS: Final = 64
 _KEPT_POLICIES: Final = 4
 
@@ -34,8 +34,8 @@ def tolerance(decision: Decision) -> float:
     """Return by how much log-probabilities of a decision may differ because of rounding.
 
     >>> from types import SimpleNamespace
-    >>> [tolerance(SimpleNamespace(sampling={"greediness": value})) for value in (0.0, 0.75, 0.9375, 1.0)]
-    [1e-05, 1e-05, 0.00016, 1e-05]
+    >>> [tolerance(SimpleNamespace(sampling={"greediness": value})) for value in (0.0, 0.5, 0.75, 0.9375, 1.0)]
+    [1e-05, 1e-05, 4e-05, 0.00016, 1e-05]
     """
     temperature = 1 - decision.sampling["greediness"]
     return TOLERANCE / temperature if 0 < temperature < _SHARP else TOLERANCE
@@ -106,12 +106,23 @@ class Recomputation:
 def _step_log_prob(score_BC: Tensor, column_B: Tensor, greediness_B: Tensor, epsilon_B: Tensor) -> Tensor:
     """Return the log-probability of a column: of the greedy choice or of the softmax, mixed with the uniform one."""
     chosen_B = score_BC.gather(1, column_B[:, None])[:, 0]
-    best_B = score_BC.amax(dim=1)
     is_greedy_B = greediness_B == 1
-    greedy_B = torch.where(chosen_B >= best_B - _TIE * best_B.abs().clamp(min=1), 0.0, -torch.inf)
+    greedy_B = torch.where(_is_greedy_choice(score_BC, column_B, chosen_B, epsilon_B), 0.0, -torch.inf)
     temperature_B = torch.where(is_greedy_B, 1.0, (1 - greediness_B).clamp(min=MIN_TEMPERATURE)).double()
     softmax_B = chosen_B / temperature_B - (score_BC / temperature_B[:, None]).logsumexp(dim=1)
     own_B = torch.where(is_greedy_B, greedy_B, softmax_B)
     num_open_B = (score_BC > -torch.inf).sum(dim=1)
     epsilon_B = epsilon_B.double()
     return torch.logaddexp(own_B + (1 - epsilon_B).log(), (epsilon_B / num_open_B).log())
+
+
+def _is_greedy_choice(score_BC: Tensor, column_B: Tensor, chosen_B: Tensor, epsilon_B: Tensor) -> Tensor:
+    """Return whether a column is the greedy choice: the first one with the largest score, but for rounding.
+
+    Of equal scores the first is taken, and epsilon alone draws the others; without epsilon nothing but the greedy
+    choice can have been drawn.
+    """
+    best_B, first_B = score_BC.max(dim=1)
+    is_near_B = chosen_B >= best_B - _TIE * best_B.abs().clamp(min=1)
+    is_drawn_B = (chosen_B == best_B) & (epsilon_B > 0)
+    return (column_B == first_B) | (is_near_B & ~is_drawn_B)

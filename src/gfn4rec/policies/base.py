@@ -266,6 +266,8 @@ def _for_requests(sampling: Sampling, user_B: Tensor) -> Sampling:
         value.to(user_B.device) if isinstance(value, Tensor) and value.dim() else float(value)
         for value in (sampling.temperature, sampling.reward_weight)
     )
+    if isinstance(temperature, Tensor) and bool((temperature == 1).all()):
+        temperature = 1.0  # so that one sum serves both log-probabilities
     greedy = sampling.greedy
     if isinstance(greedy, Tensor):
         greedy = greedy.to(user_B.device) if greedy.dim() and not greedy.all() else bool(greedy.all())
@@ -279,11 +281,15 @@ def _probable(log_prob_BK: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Turn dropout off in the block, then restore the mode of each module."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
+    """Turn dropout off in the block, then restore the mode of each module.
+
+    Modules that are not training are left alone: setting the mode of all takes as long as a small request's answer.
+    """
+    training = [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
     try:
         yield
     finally:
-        for part, was_training in modes:
-            part.training = was_training
+        for part in training:
+            part.training = True

@@ -95,6 +95,9 @@ def test_seen_items_are_left_out_on_request(client: TestClient, recommender: Rec
     history = [item for item in ALL if item not in seen(recommender, user)][:2]
     given = recommend(client, "unseen, given", user=user, greediness=1, exclude_seen=True, history=history)
     assert ids(given) == greedy(recommender, Query(user, history), exclude_seen=True)
+    left = [item for item in ALL if item not in seen(recommender, user)][2 : 2 + SIZE]
+    among = {"candidates": [*history, *left], "exclude_seen": True}
+    assert set(ids(recommend(client, "unseen, rest", user=user, history=history, **among))) == set(left)
 
 
 def seen(recommender: Recommender, user: str) -> set[str]:
@@ -106,8 +109,9 @@ def test_what_was_shown_live_is_seen_too(client: TestClient) -> None:
     answer = recommend(client, "seen live", user="a newcomer")
     event = {"event_id": "seen-1", "decision_id": answer["decision_id"], "item": ids(answer)[0], "behaviour": "click"}
     assert feedback(client, event) == ["stored"]
-    again = recommend(client, "seen live again", user="a newcomer", exclude_seen=True, slates=16)
-    assert not {item["id"] for slate in again["slates"] for item in slate["items"]} & set(ids(answer))
+    others = [item for item in ALL if item not in ids(answer)][:SIZE]
+    among = {"candidates": [*ids(answer), *others], "exclude_seen": True}
+    assert set(ids(recommend(client, "seen live again", user="a newcomer", **among))) == set(others)
 
 
 def test_a_given_history_replaces_what_is_known(client: TestClient, recommender: Recommender) -> None:

@@ -162,11 +162,20 @@ class VersionsAnswer(Answer):
     versions: list[VersionAnswer]
 
 
+class DataAnswer(Answer):
+    """The data set that is served, for programs on this machine."""
+
+    directory: str
+    users_sha256: str
+    items_sha256: str
+
+
 class StatusAnswer(Answer):
     """What the page at `/` shows."""
 
     name: str
     """Of the data set."""
+    data: DataAnswer
     policy: str
     slate_size: int
     num_items: int
