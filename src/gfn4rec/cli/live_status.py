@@ -87,8 +87,10 @@ def _lines(status: "Status") -> list[tuple[str, str]]:
     if learner is None:
         lines.append(("learner", "none"))
     else:
-        age = "" if learner.updated is None else f", reported {max(0.0, time.time() - learner.updated):.0f} s ago"
-        lines.append(("learner", f"{learner.state}, step {learner.step}, {learner.lag:,} samples behind{age}"))
+        report = "no report yet"
+        if learner.updated is not None:
+            report = f"step {learner.step}, reported {max(0.0, time.time() - learner.updated):.0f} s ago"
+        lines.append(("learner", f"{learner.state}, {learner.lag:,} samples behind, {report}"))
     return lines + [("problem", text) for text in status.problems]
 
 
