@@ -169,40 +169,39 @@ def test_a_loss_that_has_exploded_is_rejected_until_it_is_promoted_by_hand(relea
     release.publish(6, loss=20.0)
     promotion.scan()
     assert release.serves(6)
-    release.publish(7, 8, loss=30.0)  # the median of 1, 2, 3 and 20 is 3, or 2; that of rejected ones does not count
+    release.publish(7, 8, loss=30.0)  # ten times the median of 1, 2, 3 and 20, which is 3
     promotion.scan()
     assert release.serves(8)
-    for number in (9, 10, 11):
-        release.publish(number, loss=1e4)
-        promotion.scan()
+    release.publish(*range(9, 21), loss=1e4)  # however many there are
+    promotion.scan()
     assert release.serves(8)
     promotion.promote(9)
     assert release.serves(9)
     assert release.rows()[9].reason is None
-    for number in (12, 13, 14, 15):  # compared with 9 and those after it; 10 and 11 stay rejected
+    for number in (21, 22, 23, 24):  # compared with 9 and those after it that were not rejected
         release.publish(number, loss=2e4)
         promotion.scan()
         assert release.serves(number)
-    release.publish(16, loss=3e5)
+    release.publish(25, loss=3e5)
     promotion.scan()
-    assert release.serves(15)
-    assert release.states()[10] == release.states()[11] == release.states()[16] == "rejected"
+    assert release.serves(24)
+    assert {release.states()[number] for number in (*range(10, 21), 25)} == {"rejected"}
 
 
 def test_losses_are_compared_with_the_latest_twenty(on_sqlite: Release) -> None:
     release = on_sqlite
     promotion = release.open(keep=100)
-    for number in range(2, 32):
-        release.publish(number, loss=1.0 if number < 21 else 15.0 - number / 10)
-        promotion.scan()
-        assert release.serves(number) == (number < 21)
-        if number == 21:
-            promotion.promote(21)
-            break
-    for number in range(22, 32):
-        release.publish(number, loss=12.9)
-        promotion.scan()
-        assert release.serves(number)
+    release.publish(*range(2, 27), loss=20.0)
+    release.publish(*range(27, 37), loss=4.0)
+    release.publish(37, loss=100.0)  # the median of ten times 20 and ten times 4 is 20
+    promotion.scan()
+    assert release.serves(37)
+    release.publish(38, 39, loss=4.0)
+    release.publish(40, loss=100.0)
+    promotion.scan()
+    assert release.serves(39)
+    reason = "its loss is 100, more than 10 times the median of the versions before, 4"
+    assert release.rows()[40].reason == reason
 
 
 @pytest.mark.parametrize(
