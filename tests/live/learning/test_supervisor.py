@@ -149,6 +149,26 @@ def test_one_that_is_stopped_before_it_starts_starts_nothing(tmp_path: Path) -> 
     assert (watched.supervisor.state, watched.messages) == ("stopped", [])
 
 
+def test_one_that_is_stopped_just_before_it_starts_a_process_starts_none(tmp_path: Path) -> None:
+    is_about_to_start, may_start = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        is_about_to_start.set()
+        assert may_start.wait(PATIENCE)
+        return 0.0
+
+    watched = Supervisor(shell(f": > {tmp_path}/started"), clock, lambda _: None)
+    watched.start()
+    assert is_about_to_start.wait(PATIENCE)
+    stopping = threading.Thread(target=watched.stop)
+    stopping.start()
+    wait_for(watched._end.is_set)
+    may_start.set()
+    stopping.join(PATIENCE)
+    assert not stopping.is_alive()
+    assert not (tmp_path / "started").exists()
+
+
 def test_a_process_that_is_being_started_while_it_is_stopped_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     is_starting, may_start = threading.Event(), threading.Event()
     started: list[subprocess.Popen[bytes]] = []
