@@ -8,16 +8,15 @@ and the learner's weights with those of a learner that was never killed. A fault
 """
 
 import argparse
-import random
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 
-from fault_harness import Audit, Kills, Service, Traffic, compare, kill_both, learned_again
+from fault_audit import Audit, compare
+from fault_harness import Kills, kill_often, learned_again
 
 from gfn4rec.cli.compute import choose_device
-from gfn4rec.training.opened_run import OpenedRun
 
 LONGEST_PAUSE = 2.0  # seconds before a kill
 
@@ -34,30 +33,16 @@ def main() -> int:
         directory = Path(name) / "live"
         directory.mkdir()
         store = options.store or str(directory / "store.db")
-        kills, audit = kill_often(options.run, directory, store, options.kills, options.seed)
+        kills, book = kill_often(options.run, directory, store, options.kills, options.seed, LONGEST_PAUSE, report)
+        audit = compare(book, store)
         audit.faults += learned_again(options.run, directory, store, Path(name) / "again")
     print_result(kills, audit, "PostgreSQL" if options.store else "SQLite")
     return 1 if audit.faults else 0
 
 
-def kill_often(run: Path, directory: Path, store: str, num_kills: int, seed: int) -> tuple[Kills, Audit]:
-    """Kill API and learner so many times each under traffic, let everything be learned, and compare the books."""
-    chance, kills = random.Random(seed), Kills()
-    service = Service(run, directory, store)
-    traffic = Traffic(service.url, OpenedRun.open(run).data.behaviours[0], seed)
-    try:
-        service.start()
-        traffic.start()
-        for number in range(1, num_kills + 1):
-            kill_both(service, chance, LONGEST_PAUSE, kills)
-            print(f"{number} of {num_kills}: ready again after {kills.ready[-1]:.1f} s", file=sys.stderr, flush=True)
-        book = traffic.stop()
-        service.wait_for_learning()
-        service.stop()
-    finally:
-        traffic.stop()
-        service.remove()
-    return kills, compare(book, store)
+def report(line: str) -> None:
+    """Print how far it is."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def print_result(kills: Kills, audit: Audit, store: str) -> None:

@@ -29,6 +29,8 @@ class LearnerManifest(DirectoryManifest):
     """The last sample that was read."""
     pending: int
     """Samples read since the latest step."""
+    learned_to: int
+    """The last sample before the latest step that was not skipped; 0: there was none."""
     skipped: int
     """Steps that were left out because the loss or its gradient was not finite."""
     revision: int

@@ -139,6 +139,7 @@ class LiveLearner:
         manifest = LearnerManifest(
             cursor=self.cursor,
             pending=self.pending,
+            learned_to=self._learned_to,
             skipped=self.skipped,
             revision=self._items.revision,
             settings=self.settings,
@@ -214,7 +215,7 @@ class LiveLearner:
         load_weights(self.policy, parts.pop(POLICY), where)
         self.learner.load_state_dict(parts)
         self.cursor, self.pending, self.skipped = manifest.cursor, manifest.pending, manifest.skipped
-        self._learned_to = self.cursor - self.pending if self.learner.num_learned else 0
+        self._learned_to = manifest.learned_to
 
 
 def read_status(directory: Path) -> LearnerStatus | None:

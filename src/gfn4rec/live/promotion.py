@@ -146,7 +146,8 @@ class Promotion:
     def rollback(self, version: int | None = None) -> None:
         """Go back to the version that was promoted before, and stop automatic promotion."""
         with self._lock:
-            current = self._current[0] if self._current else None
+            assert self._current is not None
+            current = self._current[0]
             if version is not None and version != current:
                 raise ConflictError(f"version {version}: is not the promoted one, which is {current}")
             target = self._previous or next(self._before(), None)
@@ -155,6 +156,7 @@ class Promotion:
 
             def change(connection: sa.Connection) -> None:
                 promote(connection, target[0], None)
+                change_version(connection, current, promoted=None)
                 write_property(connection, ROLLED_BACK, True)
 
             self._store.write(change).result()
@@ -180,7 +182,7 @@ class Promotion:
 
     def _publish(self, first: Policy, rows: Sequence[VersionRow]) -> VersionRow:
         """Store the run's policy as a version of its own."""
-        number = 1 + (max(self._newest, *self._versions.numbers()) if rows else 0)
+        number = 1 + (max([self._newest, *self._versions.numbers()]) if rows else 0)
         manifest = self._versions.publish(first, number=number, parent=None, trained_to_seq=0, step=0, revision=0)
         return manifest.row(CANDIDATE)
 

@@ -118,4 +118,4 @@ class VersionRow:
     """Why it was rejected."""
     created: float
     promoted: float | None = None
-    """When it was promoted last; going back to it does not count."""
+    """When it was promoted last; going back to it does not count. None again after it was rolled back."""

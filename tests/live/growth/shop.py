@@ -1,6 +1,6 @@
 """A small service with everything around it in one process: store, versions, learner, and users to show slates to."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,7 @@ def first_step(shop: Shop, user: int = 1) -> Tensor:
     return policy.log_probs(request, slates)[:, 0].detach()
 
 
-def weights(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the tensors of all parts by their full names."""
+def everything(learner: LiveLearner) -> dict[str, Tensor]:
+    """Return all tensors that a checkpoint has, by their full names."""
+    parts = {"policy": learner.policy.state_dict(), **learner.learner.state_dict()}
     return {f"{part}/{name}": value.clone() for part, values in parts.items() for name, value in values.items()}

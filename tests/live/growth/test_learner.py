@@ -6,19 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.live.config import LearnerSettings
-from gfn4rec.live.learning import LiveLearner
-from tests.live.growth.shop import Shop, open_shop, raw_features, small_policy, weights
+from tests.live.growth.shop import Shop, everything, open_shop, raw_features, small_policy
 
 QUICK = LearnerSettings(samples_per_step=8, learning_batch=16)
-
-
-def everything(learner: LiveLearner) -> dict[str, Tensor]:
-    """Return all that a checkpoint has."""
-    return weights({"policy": learner.policy.state_dict(), **learner.learner.state_dict()})
 
 
 @pytest.fixture(params=["gfn-prior", "cf"])

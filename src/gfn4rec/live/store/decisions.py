@@ -19,6 +19,7 @@ from gfn4rec.live.store.tables import (
     decisions,
     events,
     samples,
+    versions,
 )
 
 DUPLICATE: Final = "duplicate"
@@ -183,7 +184,8 @@ def shown_slates(
 
 def latest_time(connection: sa.Connection) -> float:
     """Return the latest time in the store, or 0."""
-    times = [sa.select(sa.func.max(column)) for column in (decisions.c.created, events.c.received, samples.c.closed)]
+    columns = (decisions.c.created, events.c.received, samples.c.closed, versions.c.promoted)
+    times = [sa.select(sa.func.max(column)) for column in columns]
     return max(connection.scalar(time) or 0.0 for time in times)
 
 

@@ -81,7 +81,7 @@ def find_version(connection: sa.Connection, version: int) -> VersionRow | None:
 def promoted_before(connection: sa.Connection, count: int) -> list[VersionRow]:
     """Return the versions that were promoted before the promoted one, latest first, at most `count`.
 
-    One that was rolled back was promoted after the version that serves in its place, so it is not among them.
+    One that was rolled back has lost the time of its promotion, so it is not among them.
     """
     since = sa.select(versions.c.promoted).where(versions.c.state == PROMOTED).scalar_subquery()
     is_before = (versions.c.state == RETIRED) & (versions.c.promoted < since)
