@@ -24,7 +24,7 @@ from gfn4rec.live.learning import read_status
 _TIMEOUT: Final = 10.0  # of a single attempt
 _POLL: Final = 0.2
 _POLL_WHEN_STARTING: Final = 0.05  # as exact as the time until a service is ready
-LEARNER: Final = {"--samples-per-step": 16, "--learning-batch": 32}
+LEARNER: Final = {"--samples-per-step": 16, "--warmup-samples": 0, "--learning-batch": 32}
 OPTIONS: Final = {**LEARNER, "--wait": 1.0, "--publish-seconds": 0.5, "--checkpoint-seconds": 0.5}
 
 

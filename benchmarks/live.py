@@ -28,7 +28,7 @@ from gfn4rec.live.store.store import Store
 from gfn4rec.live.store.tables import samples
 from gfn4rec.training.run import Run
 
-OPTIONS: Final = {"--wait": 5.0, "--publish-seconds": 20.0}
+OPTIONS: Final = {"--wait": 5.0, "--warmup-samples": 0, "--publish-seconds": 20.0}
 GOAL_P99: Final = 80.0  # milliseconds, of a rate that counts as sustained
 _WARM_UP: Final = 5.0
 _STEP: Final = 1.25  # between the rates that are tried

@@ -18,6 +18,7 @@ from gfn4rec.cli.serve import (
     RateOption,
     SamplesOption,
     StoreOption,
+    WarmupOption,
     given_over,
     require_live,
 )
@@ -37,6 +38,7 @@ def learn_command(
     live: LiveOption = None,
     store: StoreOption = None,
     samples_per_step: SamplesOption = None,
+    warmup_samples: WarmupOption = None,
     publish_seconds: PublishOption = None,
     checkpoint_seconds: CheckpointOption = None,
     learning_batch: BatchOption = None,
@@ -56,7 +58,8 @@ def learn_command(
     from gfn4rec.training.threads import Threads
 
     times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
-    steps = {"samples_per_step": samples_per_step, "learning_batch": learning_batch, "learning_rate": learning_rate}
+    steps = {"samples_per_step": samples_per_step, "warmup_samples": warmup_samples}
+    steps |= {"learning_batch": learning_batch, "learning_rate": learning_rate}
     settings = LearnerSettings.parse(given_over({}, {**times, **steps}), "learn")
     choose_device("cpu", threads)
     log_as_json()

@@ -28,6 +28,9 @@ StoreOption = Annotated[
 SamplesOption = Annotated[
     int | None, typer.Option(min=1, help="Closed slates for which one learning step is made; default: 32.")
 ]
+WarmupOption = Annotated[
+    int | None, typer.Option(min=0, help="Closed slates before the first learning step; default: 12800.")
+]
 PublishOption = Annotated[float | None, typer.Option(min=0.1, help="Seconds between published versions; default: 30.")]
 CheckpointOption = Annotated[
     float | None, typer.Option(min=0.1, help="Seconds between the learner's checkpoints; default: 30.")
@@ -62,6 +65,7 @@ def serve_command(
         bool, typer.Option("--promote/--no-promote", help="Whether new versions that pass their gates are promoted.")
     ] = True,
     samples_per_step: SamplesOption = None,
+    warmup_samples: WarmupOption = None,
     publish_seconds: PublishOption = None,
     checkpoint_seconds: CheckpointOption = None,
     learning_batch: BatchOption = None,
@@ -93,7 +97,8 @@ def serve_command(
         given_over(SERVICE if demo else {}, {**given, "automatic_promotion": promote}), "serve"
     )
     times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
-    steps = {"samples_per_step": samples_per_step, "learning_batch": learning_batch, "learning_rate": learning_rate}
+    steps = {"samples_per_step": samples_per_step, "warmup_samples": warmup_samples}
+    steps |= {"learning_batch": learning_batch, "learning_rate": learning_rate}
     settings = LearnerSettings.parse(given_over(LEARNER if demo else {}, {**times, **steps}), "serve")
     check_address(host, port)
     choose_device("cpu", threads)

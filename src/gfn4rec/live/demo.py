@@ -34,7 +34,12 @@ EPOCHS: Final = 2
 PESSIMISM: Final = 0.0  # users respond to all items as predicted, so that there is much to gain
 # Measured by benchmarks/live_learning.py: from 0.32 to 0.61 per slate within ten minutes on two busy cores.
 SERVICE: Final[Mapping[str, object]] = {"wait": 5.0}
-LEARNER: Final[Mapping[str, object]] = {"samples_per_step": 16, "learning_batch": 64, "publish_seconds": 10.0}
+LEARNER: Final[Mapping[str, object]] = {
+    "samples_per_step": 16,
+    "warmup_samples": 64,
+    "learning_batch": 64,
+    "publish_seconds": 10.0,
+}
 TRAFFIC: Final = ("--rate", "20", "--users", "500", "--delay", "1", "--duplicate", "0.01")
 _PATIENCE: Final = 120.0  # seconds for the service to answer its first request
 

@@ -201,6 +201,7 @@ def policy_maker(opened: OpenedRun, store: Store) -> Callable[[VersionManifest],
 def _learner_options(place: Place, settings: LearnerSettings, data: Path | None, threads: Threads) -> Sequence[str]:
     options = ["--live", str(place.directory), "--store", place.store]
     options += ["--samples-per-step", str(settings.samples_per_step)]
+    options += ["--warmup-samples", str(settings.warmup_samples)]
     options += ["--publish-seconds", str(settings.publish_seconds)]
     options += ["--checkpoint-seconds", str(settings.checkpoint_seconds)]
     for name, value in (

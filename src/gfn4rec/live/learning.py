@@ -179,7 +179,8 @@ class LiveLearner:
         self.cursor, self.pending = samples[-1].seq, self.pending + len(samples)
         if self.pending == self.settings.samples_per_step:
             self.pending = 0
-            if self.cursor >= self._config.learning_batch:  # before, the same few slates would fill the batch
+            # Before, the same few slates would fill the batch.
+            if self.cursor >= max(self.settings.warmup_samples, self._config.learning_batch):
                 self._learn()
 
     def _learn(self) -> None:
@@ -205,12 +206,13 @@ class LiveLearner:
         if checkpoint is None:
             return
         manifest, parts = checkpoint
-        known, wanted = manifest.settings.samples_per_step, self.settings.samples_per_step
         where = self._checkpoints.directory
-        if known != wanted:
-            raise UserError(
-                f"{where}: made with {known} samples per step, not {wanted}; keep {known}, or delete it to begin again"
-            )
+        for name, of in (("samples_per_step", "samples per step"), ("warmup_samples", "samples of warm-up")):
+            known, wanted = getattr(manifest.settings, name), getattr(self.settings, name)
+            if known != wanted:
+                raise UserError(
+                    f"{where}: made with {known} {of}, not {wanted}; keep {known}, or delete it to begin again"
+                )
         self._advance(manifest.revision)
         load_weights(self.policy, parts.pop(POLICY), where)
         self.learner.load_state_dict(parts)

@@ -26,7 +26,7 @@ from tests.live.fakes import LONGEST_WAIT, FakeClock
 from tests.small_catalogue import SMALL_ENCODER
 
 WAIT = 10.0
-SETTINGS = LearnerSettings(samples_per_step=16, learning_batch=64, learning_rate=5e-3)
+SETTINGS = LearnerSettings(samples_per_step=16, warmup_samples=0, learning_batch=64, learning_rate=5e-3)
 
 
 def small_policy(data: SlateData, name: str, **settings: Any) -> Policy:

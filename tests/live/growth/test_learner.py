@@ -11,7 +11,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.live.config import LearnerSettings
 from tests.live.growth.shop import Shop, everything, open_shop, raw_features, small_policy
 
-QUICK = LearnerSettings(samples_per_step=8, learning_batch=16)
+QUICK = LearnerSettings(samples_per_step=8, warmup_samples=0, learning_batch=16)
 
 
 @pytest.fixture(params=["gfn-prior", "cf"])

@@ -12,7 +12,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.live.checkpoints import Checkpoints, LearnerManifest
 from gfn4rec.live.config import LearnerSettings
 
-SETTINGS = LearnerSettings(samples_per_step=3, learning_rate=0.25)
+SETTINGS = LearnerSettings(samples_per_step=3, warmup_samples=0, learning_rate=0.25)
 MANIFEST, WEIGHTS, BUFFER = "manifest.json", "policy.safetensors", "replay.safetensors"
 
 

@@ -27,7 +27,7 @@ from gfn4rec.training.config import OnlineConfig, resolve_settings
 from tests.live.growth.shop import Shop, everything, open_shop, raw_features, small_policy
 
 NUM_SAMPLES = 90
-SETTINGS = LearnerSettings(samples_per_step=8, learning_batch=20)
+SETTINGS = LearnerSettings(samples_per_step=8, warmup_samples=0, learning_batch=20)
 STEPS = (24, 32, 40, 48, 56, 64, 72, 80, 88)
 """The samples after which it learns: the first 20 fill a batch."""
 SKIPPED = (40, 72)
@@ -251,6 +251,19 @@ def test_nothing_is_published_until_what_was_lost_is_learned_again(new_learner: 
     assert again.publish().trained_to_seq == 48
 
 
+@pytest.mark.parametrize(("warmup", "first"), [(0, 24), (24, 24), (25, 32), (40, 40)])
+def test_the_first_step_comes_after_the_warm_up(
+    new_learner: NewLearner, monkeypatch: pytest.MonkeyPatch, warmup: int, first: int
+) -> None:
+    monkeypatch.setattr(learning, "_READ_AT_ONCE", 1)
+    learner = new_learner(SETTINGS.model_copy(update={"warmup_samples": warmup}))
+    while not learner.learner.num_learned:
+        assert learner.take() == 1
+    assert learner.cursor == first
+    assert first < NUM_SAMPLES
+    learner.take()
+
+
 def test_other_samples_per_step_than_those_of_the_checkpoint_are_refused(new_learner: NewLearner) -> None:
     learner = new_learner()
     learner.take()
@@ -260,6 +273,9 @@ def test_other_samples_per_step_than_those_of_the_checkpoint_are_refused(new_lea
         new_learner(SETTINGS.model_copy(update={"samples_per_step": 9}))
     message = f"{where}: made with 8 samples per step, not 9; keep 8, or delete it to begin again"
     assert str(error.value) == message
+    with pytest.raises(UserError) as error:
+        new_learner(SETTINGS.model_copy(update={"warmup_samples": 9}))
+    assert str(error.value) == f"{where}: made with 0 samples of warm-up, not 9; keep 0, or delete it to begin again"
     other = SETTINGS.model_copy(update={"publish_seconds": 1.0, "learning_rate": 1e-9, "learning_batch": 9})
     assert new_learner(other).cursor == NUM_SAMPLES
 

@@ -19,7 +19,9 @@ from gfn4rec.storage import make_directory
 from tests.live.growth.shop import Shop, open_shop, small_policy
 
 NEVER = 1e9
-SETTINGS = LearnerSettings(samples_per_step=4, learning_batch=4, publish_seconds=NEVER, checkpoint_seconds=NEVER)
+SETTINGS = LearnerSettings(
+    samples_per_step=4, warmup_samples=0, learning_batch=4, publish_seconds=NEVER, checkpoint_seconds=NEVER
+)
 AT_ONCE = SETTINGS.model_copy(update={"publish_seconds": 1e-9, "checkpoint_seconds": 1e-9})
 
 
