@@ -58,9 +58,8 @@ def learn_command(
     from gfn4rec.training.threads import Threads
 
     times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
-    steps = {"samples_per_step": samples_per_step, "warmup_samples": warmup_samples}
-    steps |= {"learning_batch": learning_batch, "learning_rate": learning_rate}
-    settings = LearnerSettings.parse(given_over({}, {**times, **steps}), "learn")
+    steps = {"samples_per_step": samples_per_step, "warmup_samples": warmup_samples, "learning_batch": learning_batch}
+    settings = LearnerSettings.parse(given_over({}, {**times, **steps, "learning_rate": learning_rate}), "learn")
     choose_device("cpu", threads)
     log_as_json()
     learn(Place.of(run, live, store), settings, data, threads=Threads.of(threads))

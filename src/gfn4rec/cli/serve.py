@@ -97,9 +97,10 @@ def serve_command(
         given_over(SERVICE if demo else {}, {**given, "automatic_promotion": promote}), "serve"
     )
     times = {"publish_seconds": publish_seconds, "checkpoint_seconds": checkpoint_seconds}
-    steps = {"samples_per_step": samples_per_step, "warmup_samples": warmup_samples}
-    steps |= {"learning_batch": learning_batch, "learning_rate": learning_rate}
-    settings = LearnerSettings.parse(given_over(LEARNER if demo else {}, {**times, **steps}), "serve")
+    steps = {"samples_per_step": samples_per_step, "warmup_samples": warmup_samples, "learning_batch": learning_batch}
+    settings = LearnerSettings.parse(
+        given_over(LEARNER if demo else {}, {**times, **steps, "learning_rate": learning_rate}), "serve"
+    )
     check_address(host, port)
     choose_device("cpu", threads)
     following = Threads.of(threads)
