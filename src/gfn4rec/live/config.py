@@ -35,8 +35,8 @@ class LearnerSettings(StrictConfig):
     samples_per_step: int = Field(default=32, ge=1)
     """Number of new samples for which one learning step is made."""
     warmup_samples: int = Field(default=12_800, ge=0)
-    """Number of samples before the first learning step. A policy that has learned from a log becomes worse first if it
-    learns from a few slates again and again. The default is that of online training, 100 batches of 128 users."""
+    """Number of samples before the first learning step, because a policy overfits if it learns from a few slates again
+    and again. The default is that of online training: 100 batches of 128 users."""
     publish_seconds: float = Field(default=30.0, gt=0)
     """Seconds between published versions, if anything was learned in between."""
     checkpoint_seconds: float = Field(default=30.0, gt=0)
