@@ -137,7 +137,13 @@ def serving(run: Path, live: Path, port: int) -> Iterator[tuple["subprocess.Pope
     """Serve by the command line in a process of its own, with a client that waits for it."""
     words = ["serve", str(run), "--live", str(live), "--port", str(port), "--no-learner", "--greediness", "0.5"]
     command = [sys.executable, "-m", "gfn4rec", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test in the background may ignore it
+    )
     try:
         with Client(f"http://127.0.0.1:{port}", patience=PATIENCE) as client:
             client.wait_until_ready()

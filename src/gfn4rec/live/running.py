@@ -5,6 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -47,11 +48,12 @@ def check_address(address: str, port: int) -> None:
 
 
 def serve(host: Host, address: str, port: int) -> None:
-    """Answer requests until asked to end."""
+    """Answer requests until asked to end; Ctrl-C is such a request."""
     config = uvicorn.Config(
         create_app(host), address, port, log_level="warning", access_log=False, timeout_graceful_shutdown=10
     )
-    uvicorn.Server(config).run()
+    with suppress(KeyboardInterrupt):  # which uvicorn raises when it has answered what was asked before
+        uvicorn.Server(config).run()
 
 
 def learn(

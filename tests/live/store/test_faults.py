@@ -170,6 +170,7 @@ def test_a_full_disk_acknowledges_nothing_that_it_has_not_kept(
     assert service.statistics.counts["event/stored"] == len(kept)
 
     disk.pages = 1_000_000
+    store.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=1000000")).result(LONGEST_WAIT)
     for batch in refused:
         assert service.feedback(batch).result(LONGEST_WAIT) == ["stored"] * 200
     assert store.problem is None
