@@ -6,7 +6,7 @@ The neighbour is one process that counts. Three ways to choose threads take turn
 
     adaptive    as the commands do it: training measures at its start, the others follow the free cores
     fixed       as the commands do it with `--threads`, here with as many as there are cores
-    spinning    the same with the usual OpenMP, whose threads spin while they wait
+    spinning    the same with the usual OpenMP, whose threads spin longer while they wait
 
 Run it on a machine that has nothing else to do; the first line says how many of its cores are free.
 """
@@ -31,7 +31,7 @@ from gfn4rec.training.threads import PATIENCE, Threads
 
 NUM_ITEMS, USERS, REQUESTS = 3043, 128, 16
 PARTS = {"training step": "train", "served batch": "serve", "evaluation batch": "evaluate"}
-MODES = {"adaptive": "passive", "fixed": "passive", "spinning": None}  # and how OpenMP's threads wait
+MODES = {"adaptive": "3000", "fixed": "3000", "spinning": None}  # and how long OpenMP's threads spin while they wait
 MOST = 1.6  # times the quiet time
 
 
@@ -77,9 +77,9 @@ def work(mode: str) -> None:
 
 
 def start(mode: str) -> subprocess.Popen[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
-    policy = MODES[mode]
-    environment |= {} if policy is None else {"OMP_WAIT_POLICY": policy}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    spins = MODES[mode]
+    environment |= {} if spins is None else {"GOMP_SPINCOUNT": spins}
     command = [sys.executable, __file__, "--mode", mode]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -6,8 +6,9 @@ import sys
 
 def run() -> None:
     """Run the command. Ctrl-C ends it with exit code 130 and without a traceback, even while modules are imported."""
-    # A thread that waits for others sleeps; by default it spins for milliseconds, on a core that others may need.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when PyTorch is imported
+    # A thread that waits for others spins a moment, then sleeps; by default it spins for milliseconds, on a core that
+    # others may need. The number is read when PyTorch is imported; docs/performance.md has what it does.
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     try:
         from gfn4rec.cli import run as run_command
 

@@ -190,14 +190,14 @@ def test_the_live_learner_yields_and_follows(
 SCRIPT = """
 import os, gfn4rec.cli
 from gfn4rec.__main__ import run
-gfn4rec.cli.run = lambda: print(os.environ["OMP_WAIT_POLICY"])
+gfn4rec.cli.run = lambda: print(os.environ["GOMP_SPINCOUNT"])
 run()
 """
 
 
-@pytest.mark.parametrize(("given", "expected"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
-def test_waiting_threads_sleep_unless_the_environment_says_other(given: dict[str, str], expected: str) -> None:
-    rest = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+@pytest.mark.parametrize(("given", "expected"), [({}, "3000"), ({"GOMP_SPINCOUNT": "9"}, "9")])
+def test_waiting_threads_soon_sleep_unless_the_environment_says_other(given: dict[str, str], expected: str) -> None:
+    rest = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     script = [sys.executable, "-c", SCRIPT]
     assert subprocess.run(script, env=rest | given, check=True, capture_output=True, text=True).stdout.split() == [
         expected
