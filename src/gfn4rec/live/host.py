@@ -17,10 +17,10 @@ from gfn4rec.live.learning import LearnerStatus, read_status
 from gfn4rec.live.ownership import claim
 from gfn4rec.live.promotion import Promotion
 from gfn4rec.live.service import LiveService, probe_requests
-from gfn4rec.live.store.decisions import latest_time, samples_after
+from gfn4rec.live.store.decisions import latest_time, newest_sample, samples_after
 from gfn4rec.live.store.state import newest_revision, read_property, write_property
 from gfn4rec.live.store.store import Store
-from gfn4rec.live.store.tables import decisions, events, samples
+from gfn4rec.live.store.tables import decisions, events
 from gfn4rec.live.store.writer import StoreError
 from gfn4rec.live.supervisor import Supervisor, this_command
 from gfn4rec.live.versions import VersionManifest, Versions
@@ -118,7 +118,7 @@ class Host:
         if self.supervisor is None and status is None:
             return None
         with self.store.read() as connection:
-            newest = connection.scalar(sa.select(sa.func.max(samples.c.seq))) or 0
+            newest = newest_sample(connection)
         values = asdict(status) if status else dict.fromkeys(field.name for field in fields(LearnerStatus))
         state = "stopped" if self.supervisor is None else self.supervisor.state
         return values | {
@@ -162,7 +162,7 @@ class Host:
         """Count what the store already holds."""
         statistics = self.service.statistics
         with self.store.read() as connection:
-            newest = connection.scalar(sa.select(sa.func.max(samples.c.seq))) or 0
+            newest = newest_sample(connection)
             statistics.closed(samples_after(connection, max(0, newest - _RECENT_SAMPLES), _RECENT_SAMPLES))
             query = sa.select(events.c.status, sa.func.count()).group_by(events.c.status)
             for status, count in connection.execute(query):

@@ -22,7 +22,7 @@ from gfn4rec.live.encoding import Encoding
 from gfn4rec.live.growth import grow_learner
 from gfn4rec.live.items import LiveItems
 from gfn4rec.live.records import Sample
-from gfn4rec.live.store.decisions import samples_after
+from gfn4rec.live.store.decisions import newest_sample, samples_after
 from gfn4rec.live.store.state import item_changes_after, newest_version
 from gfn4rec.live.store.store import Store
 from gfn4rec.live.versions import VersionManifest, Versions
@@ -213,6 +213,10 @@ class LiveLearner:
                 raise UserError(
                     f"{where}: made with {known} {of}, not {wanted}; keep {known}, or delete it to begin again"
                 )
+        with self._store.read() as connection:
+            if manifest.cursor > (newest := newest_sample(connection)):  # restored from an older copy
+                problem = f"has read {manifest.cursor} samples, but the store has {newest}"
+                raise UserError(f"{where}: {problem}; delete it to begin again")
         self._advance(manifest.revision)
         load_weights(self.policy, parts.pop(POLICY), where)
         self.learner.load_state_dict(parts)

@@ -280,6 +280,19 @@ def test_other_samples_per_step_than_those_of_the_checkpoint_are_refused(new_lea
     assert new_learner(other).cursor == NUM_SAMPLES
 
 
+def test_a_checkpoint_that_knows_more_than_the_store_is_refused(new_learner: NewLearner) -> None:
+    learner = new_learner()
+    learner.take()
+    learner.save()
+    assert new_learner().cursor == NUM_SAMPLES
+    learner.cursor += 1
+    learner.save()
+    where = learner.directory / "learner" / "checkpoints"
+    with pytest.raises(UserError) as error:
+        new_learner()
+    assert str(error.value) == f"{where}: has read 91 samples, but the store has 90; delete it to begin again"
+
+
 def test_a_checkpoint_of_another_policy_is_refused(shop: Shop, new_learner: NewLearner) -> None:
     learner = new_learner()
     learner.save()

@@ -135,7 +135,7 @@ def close_due(connection: sa.Connection, now: float, weights: Mapping[str, float
     due = connection.execute(query.order_by(decisions.c.due, decisions.c.number).limit(limit)).mappings().all()
     if not due:
         return []
-    first = 1 + (connection.scalar(sa.select(sa.func.max(samples.c.seq))) or 0)
+    first = 1 + newest_sample(connection)
     closed, rows = [], []
     for seq, row in enumerate(due, first):
         item_rewards = [sum(weights[name] for name in names) for names in row["responses"]]
@@ -155,6 +155,11 @@ def close_due(connection: sa.Connection, now: float, weights: Mapping[str, float
     for part in _parts([row["number"] for row in due]):
         connection.execute(sa.update(decisions).where(decisions.c.number.in_(part)).values(state=CLOSED))
     return closed
+
+
+def newest_sample(connection: sa.Connection) -> int:
+    """Return the number of the latest sample, or 0."""
+    return connection.scalar(sa.select(sa.func.max(samples.c.seq))) or 0
 
 
 def samples_after(connection: sa.Connection, seq: int, limit: int) -> list[Sample]:
