@@ -112,6 +112,7 @@ def test_live_learn_says_what_is_missing(
 ) -> None:
     monkeypatch.setattr(os, "nice", lambda _: 0)  # the tests keep their priority
     assert "not a run" in fails("live", "learn", tmp_path / "none")
+    assert list(tmp_path.iterdir()) == []
     train(small_settings("popularity"), data_folder, folder / "simulator", tmp_path / "popular")
     Host(Place.of(tmp_path / "popular", None, None), ServiceConfig()).stop()
     assert "has nothing to learn" in fails("live", "learn", tmp_path / "popular")

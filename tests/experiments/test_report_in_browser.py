@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,21 +10,9 @@ from typing import Any
 import pytest
 
 from gfn4rec.experiments.report.report import render_report
+from tests.chromium import BROWSER, FLAGS
 from tests.experiments.report_example import example_report
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-)
 WATCH = """<script>
 const problems = [];
 addEventListener("error", event => problems.push(event.message || "not loaded: " + event.target.outerHTML), true);

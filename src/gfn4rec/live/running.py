@@ -5,7 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -68,9 +68,13 @@ def learn(
     `threads` are those to compute with; by default their number follows the free cores.
     """
     threads = threads or Threads.of(None)
-    make_directory(place.directory / "learner")
-    lock = FileLock(place.directory / "learner" / "lock")
-    with asked_to_end() as is_asked:
+    opened = OpenedRun.open(place.run, data)
+    if not opened.policy.is_learned:
+        problem = f"a {opened.settings.policy} policy has nothing to learn"
+        raise UserError(f"{place.run}: {problem}; `gfn4rec serve` works without a learner")
+    with asked_to_end() as is_asked, closing(Store(place.store, read_only=True)) as store:
+        make_directory(place.directory / "learner")
+        lock = FileLock(place.directory / "learner" / "lock")
 
         def is_over() -> bool:  # is asked before each step
             threads.follow()
@@ -79,11 +83,9 @@ def learn(
         if not _acquire(lock, is_over, place):
             return
         with lock:
-            opened, store = OpenedRun.open(place.run, data), Store(place.store, read_only=True)
             learner = _when_readable(is_over, lambda: _new_learner(opened, settings, store, place))
             if learner is not None:
                 _learn_until(is_over, learner, settings, report)
-            store.close()
 
 
 def _acquire(lock: FileLock, is_over: Callable[[], bool], place: Place) -> bool:
@@ -101,15 +103,12 @@ def _acquire(lock: FileLock, is_over: Callable[[], bool], place: Place) -> bool:
 
 
 def _new_learner(opened: OpenedRun, settings: LearnerSettings, store: Store, place: Place) -> LiveLearner:
-    policy = opened.settings.policy
-    if not opened.policy.is_learned:
-        raise UserError(f"{place.run}: a {policy} policy has nothing to learn; `gfn4rec serve` works without a learner")
     check_claim(place.directory, store)
     Versions(place.directory / "versions").clean()
     return LiveLearner(
         opened.data,
         opened.policy,
-        learner_config(policy, settings),
+        learner_config(opened.settings.policy, settings),
         settings,
         store,
         place.directory,

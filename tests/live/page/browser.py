@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -16,22 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-BROWSER: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from tests.chromium import BROWSER, FLAGS
+
 PATIENCE: Final = 60.0  # seconds for anything to happen
-_FLAGS: Final = (
-    "--headless",
-    "--no-sandbox",
-    "--lang=en-US",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
-)
+_FLAGS: Final = (*FLAGS, "--lang=en-US", "--remote-debugging-pipe")
 _AT_3_AND_4: Final = (
     "import fcntl, os, sys; "
     "ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]; "

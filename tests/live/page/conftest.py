@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.chromium import BROWSER
 from tests.live.http.serving import make_run
-from tests.live.page.browser import BROWSER, Browser
+from tests.live.page.browser import Browser
 from tests.live.page.site import Site, fill
 
 NewSite: TypeAlias = Callable[..., Site]

@@ -55,7 +55,7 @@ class Site:
             return json.load(answer)
 
     def status(self) -> Any:
-        """Return what the page is told."""
+        """Return what the page shows."""
         return self.call("GET", "v1/status")
 
     def show(self, request_id: str, **body: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.page.browser import BROWSER, Browser, Page
+from tests.chromium import BROWSER
+from tests.live.page.browser import Browser, Page
 from tests.live.page.conftest import NewSite
 from tests.live.page.site import Site
 

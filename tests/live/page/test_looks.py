@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.live.page.browser import BROWSER, Browser, Page
+from tests.chromium import BROWSER
+from tests.live.page.browser import Browser, Page
 from tests.live.page.site import Site
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser (chromium or google-chrome) is installed")
