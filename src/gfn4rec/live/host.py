@@ -1,5 +1,6 @@
 """All parts of a running service together: store, versions, service, learner, and what happens by itself."""
 
+import copy
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -187,13 +188,17 @@ class Host:
 
 def policy_maker(opened: OpenedRun, store: Store) -> Callable[[VersionManifest], Policy]:
     """Return what makes the untrained policy of a version."""
+    first = model = opened.new_policy()
 
     def make(manifest: VersionManifest) -> Policy:
+        nonlocal model
         with store.read() as connection:
             newest = newest_revision(connection)
         if manifest.revision > newest:
             raise UserError(f"knows revision {manifest.revision} of the catalogue, but the store only {newest}")
-        return untrained_policy(opened.new_policy(), opened.data, manifest.num_items)
+        if model.catalogue.num_items != manifest.num_items:
+            model = untrained_policy(first, opened.data, manifest.num_items)
+        return copy.deepcopy(model)  # takes a fraction of the time of drawing initial weights, beside the answers
 
     return make
 

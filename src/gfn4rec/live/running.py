@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -32,6 +33,9 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _LOG: Final = logging.getLogger(__name__)
 _PAUSE: Final = 0.25  # seconds without new samples before the learner reads again
 _SECONDS_FOR_LOCK: Final = 30.0
+# How long a thread may keep Python's lock while another waits for it. A slate is hundreds of operations that give it
+# away, and with the usual 5 ms each of them may wait so long for a thread that reads a version.
+_SECONDS_OF_LOCK: Final = 0.0005
 
 
 def check_address(address: str, port: int) -> None:
@@ -49,6 +53,7 @@ def check_address(address: str, port: int) -> None:
 
 def serve(host: Host, address: str, port: int) -> None:
     """Answer requests until asked to end; Ctrl-C is such a request."""
+    sys.setswitchinterval(_SECONDS_OF_LOCK)
     config = uvicorn.Config(
         create_app(host), address, port, log_level="warning", access_log=False, timeout_graceful_shutdown=10
     )

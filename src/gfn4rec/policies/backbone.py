@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from gfn4rec.config import ADDED_LATER
+from gfn4rec.nn.kept import Kept
 from gfn4rec.nn.request_encoder import RequestEncoder, RequestEncoderConfig
 from gfn4rec.policies.base import PolicyConfig
 from gfn4rec.policies.catalogue import Catalogue
@@ -58,7 +59,7 @@ class Backbone(nn.Module):
             catalogue.item_features,
             config.encoder,
         )
-        self._cached_table: tuple[list[Tensor], Tensor] | None = None
+        self._table = Kept()
 
     def encode(self, request: Request, is_hidden_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the states of requests, (B, S), and the vectors of all items, (N, D)."""
@@ -71,15 +72,8 @@ class Backbone(nn.Module):
 
     def item_table(self, is_hidden_N: Tensor | None = None) -> Tensor:
         """Return the vectors of all items under the current weights, (N, D)."""
-        if torch.is_grad_enabled() or is_hidden_N is not None:
-            return self.encoder.items.table(is_hidden_N)
-        weights = list(self.encoder.items.parameters())
-        # Compare the weights themselves: a fused optimiser changes them without incrementing their versions.
-        if self._cached_table is None or not all(map(_same, self._cached_table[0], weights)):
-            # A normal tensor in the weights' own precision, whatever the caller's context is.
-            with torch.inference_mode(False), torch.no_grad(), torch.autocast(weights[0].device.type, enabled=False):
-                self._cached_table = [weight.clone() for weight in weights], self.encoder.items.table()
-        return self._cached_table[1]
+        items = self.encoder.items
+        return self._table.of(list(items.parameters()), lambda: items.table(is_hidden_N), keep=is_hidden_N is None)
 
     def hide_users(self, request: Request, generator: torch.Generator) -> Request:
         """Return the same requests with some of the users replaced by the unknown user."""
@@ -98,7 +92,3 @@ class Backbone(nn.Module):
         own = torch_generator(start, "hidden items", generator.device)
         num_rows = self.encoder.items.num_entities + 1
         return torch.rand(num_rows, generator=own, device=generator.device) < self.unknown_item_share
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.device == other.device and one.dtype == other.dtype and torch.equal(one, other)

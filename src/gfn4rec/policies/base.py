@@ -270,7 +270,8 @@ def _for_requests(sampling: Sampling, user_B: Tensor) -> Sampling:
         temperature = 1.0  # so that one sum serves both log-probabilities
     greedy = sampling.greedy
     if isinstance(greedy, Tensor):
-        greedy = greedy.to(user_B.device) if greedy.dim() and not greedy.all() else bool(greedy.all())
+        is_mixed = bool(greedy.any()) and not bool(greedy.all())
+        greedy = greedy.to(user_B.device) if is_mixed else bool(greedy.all())
     return replace(sampling, temperature=temperature, greedy=greedy, reward_weight=reward_weight)
 
 
@@ -285,9 +286,13 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
     Modules that are not training are left alone: setting the mode of all takes as long as a small request's answer.
     """
-    training = [part for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
+    training, left = list[nn.Module](), [module]
+    while left:  # `module.modules()` takes several times as long
+        part = left.pop()
+        left += part.children()
+        if part.training:
+            training.append(part)
+            part.training = False
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gfn4rec.nn.kept import Kept
 from gfn4rec.nn.mlp import mlp
 from gfn4rec.nn.rows import hide_rows
 from gfn4rec.policies.slate_network import prefixes
@@ -26,11 +27,15 @@ class Correction(nn.Module):
         self.own_ND = nn.Parameter(torch.randn(num_items + 1, dim) * _INITIAL_DEVIATION)
         self.selection = _starting_at_zero(mlp(width, hidden_dims, dim))
         self.flow = _starting_at_zero(mlp(width, hidden_dims, 1))
+        self._kept = Kept()
 
     def table(self, item_table_ND: Tensor, is_hidden_N: Tensor | None = None) -> Tensor:
         """Return the correction's own item vectors, given the items' encodings."""
-        table_ND: Tensor = self.kernel(item_table_ND) + hide_rows(self.own_ND, is_hidden_N)
-        return table_ND
+        return self._kept.of(
+            [item_table_ND, *self.kernel.parameters(), self.own_ND],
+            lambda: self.kernel(item_table_ND) + hide_rows(self.own_ND, is_hidden_N),
+            keep=is_hidden_N is None,
+        )
 
     def prefixes(self, state_BS: Tensor, slate_BK: Tensor, table_ND: Tensor, steps: range) -> Tensor:
         """Return the inputs of both networks for each step, (B, T, X)."""

@@ -7,6 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from gfn4rec.nn.kept import Kept
 from gfn4rec.nn.mlp import mlp
 from gfn4rec.nn.rows import hide_rows
 from gfn4rec.nn.scoring import pointwise_log_probs
@@ -43,13 +44,13 @@ class ChoiceModel(nn.Module):
             last = self.query[-1]
             for parameter in last.parameters():
                 parameter.mul_(_INITIAL_SHARE)
+        self._kept = Kept()
 
     def encode(self, request: Request, is_hidden_N: Tensor | None = None) -> PriorScores:
         """Return the scores of requests, whose queries and vectors have D + 1 dimensions."""
         state_BS, table_ND = self.backbone.encode(request, is_hidden_N)
         query_BD = torch.cat([self.query(state_BS), state_BS.new_ones(len(state_BS), 1)], dim=1)
-        bias_N1 = hide_rows(self.bias_N[:, None], is_hidden_N)
-        return PriorScores(query_BD, torch.cat([table_ND, bias_N1], dim=1), state_BS)
+        return PriorScores(query_BD, self._vectors(table_ND, is_hidden_N), state_BS)
 
     def loss(
         self, request: Request, candidates: Candidates, slate_BK: Tensor, is_hidden_N: Tensor | None = None
@@ -58,6 +59,14 @@ class ChoiceModel(nn.Module):
         scores = self.encode(request, is_hidden_N)
         matrix = candidates.matrix(scores.vector_ND, self.backbone.scoring_dtype)
         return -pointwise_log_probs(scores.query_BD, matrix, candidates.columns(slate_BK)).mean()
+
+    def _vectors(self, table_ND: Tensor, is_hidden_N: Tensor | None) -> Tensor:
+        """Return the item vectors that belong to the queries, (N, D + 1)."""
+        return self._kept.of(
+            [table_ND, self.bias_N],
+            lambda: torch.cat([table_ND, hide_rows(self.bias_N[:, None], is_hidden_N)], dim=1),
+            keep=is_hidden_N is None,
+        )
 
 
 class LogPrior(nn.Module):
@@ -70,12 +79,14 @@ class LogPrior(nn.Module):
     def __init__(self, catalogue: Catalogue, config: BackboneConfig, num_members: int) -> None:
         super().__init__()
         self.members = nn.ModuleList(ChoiceModel(catalogue, config) for _ in range(num_members))
+        self._kept = Kept()
 
     def encode(self, request: Request, is_hidden_N: Tensor | None = None) -> PriorScores:
         """Return the mean scores of requests, with the states of the first member."""
         scores = [member.encode(request, is_hidden_N) for member in self._choice_models()]
         query_BD = torch.cat([member.query_BD for member in scores], dim=1) / len(scores)
-        return PriorScores(query_BD, torch.cat([member.vector_ND for member in scores], dim=1), scores[0].state_BS)
+        vectors = [member.vector_ND for member in scores]
+        return PriorScores(query_BD, self._kept.of(vectors, lambda: torch.cat(vectors, dim=1)), scores[0].state_BS)
 
     def loss(
         self, request: Request, candidates: Candidates, slate_BK: Tensor, is_hidden_N: Tensor | None = None

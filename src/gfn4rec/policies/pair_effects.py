@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gfn4rec.nn.kept import Kept
 from gfn4rec.nn.rows import hide_rows
 
 _INITIAL_DEVIATION = 0.1
@@ -23,11 +24,15 @@ class PairEffects(nn.Module):
         with torch.no_grad():
             self.kernel.weight[dim:] = 0.0
             self.own_ND[:, dim:] = 0.0
+        self._kept = Kept()
 
     def table(self, item_table_ND: Tensor, is_hidden_N: Tensor | None = None) -> Tensor:
         """Return what items receive and give, given their encodings: (N, 2 D)."""
-        table_ND: Tensor = self.kernel(item_table_ND) + hide_rows(self.own_ND, is_hidden_N)
-        return table_ND
+        return self._kept.of(
+            [item_table_ND, *self.kernel.parameters(), self.own_ND],
+            lambda: self.kernel(item_table_ND) + hide_rows(self.own_ND, is_hidden_N),
+            keep=is_hidden_N is None,
+        )
 
     def effects(self, slate_BK: Tensor, table_ND: Tensor) -> Tensor:
         """Return the effect on each item, by row, of each other item, by column, (B, K, K)."""
@@ -40,7 +45,7 @@ class PairEffects(nn.Module):
 
         It adds the effects of the items chosen so far on it, and its effects on them.
         """
-        swapped_BKD = F.embedding(slate_BK, table_ND.roll(table_ND.shape[1] // 2, dims=1))
+        swapped_BKD = F.embedding(slate_BK, table_ND).roll(table_ND.shape[1] // 2, dims=2)
         total_BTD = F.pad(swapped_BKD.cumsum(dim=1), (0, 0, 1, 0))
         return self._share * total_BTD[:, steps.start : steps.stop]
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gfn4rec.nn.kept import Kept
 from gfn4rec.policies.backbone import Backbone, BackboneConfig
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.schema import Request
@@ -38,6 +39,7 @@ class ResponsePredictor(nn.Module):
         self.query = nn.Linear(encoder.state_dim, self._num_behaviours * encoder.dim)
         self.norm = nn.LayerNorm(encoder.dim)
         self.item_bias = nn.Linear(encoder.dim, self._num_behaviours)  # of an item's vector, as part of the query
+        self._kept = Kept()
 
     def encode(self, request: Request, is_hidden_N: Tensor | None) -> tuple[Tensor, Tensor, ResponseScores]:
         """Return the states of requests, the encodings of all items, (N, D), and the scores of both."""
@@ -61,7 +63,7 @@ class ResponsePredictor(nn.Module):
 
     def _vectors(self, table_ND: Tensor) -> Tensor:
         """Return the item vectors that belong to the queries, (N, D + 1)."""
-        return F.pad(table_ND, (0, 1), value=1.0)
+        return self._kept.of([table_ND], lambda: F.pad(table_ND, (0, 1), value=1.0))
 
 
 class RewardModel(nn.Module):
