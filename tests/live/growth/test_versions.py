@@ -86,3 +86,25 @@ def test_a_version_that_is_newer_than_the_store_is_refused(data: SlateData, tmp_
             make(manifest)
         shop.store.write(lambda connection: add_item_change(connection, "new", True, None, {}, 0.0)).result()
         assert make(manifest).catalogue.num_items == 61
+
+
+def test_versions_of_any_size_and_order_have_weights_of_their_own(data: SlateData, tmp_path: Path) -> None:
+    with open_shop(data, tmp_path, small_policy(data, "gfn-prior")) as shop:
+        shop.service.put_item("new", None, raw_features(data, 1))
+        opened = SimpleNamespace(data=data, new_policy=lambda: build_policy_like(shop.first, data))
+        make = policy_maker(opened, shop.store)  # type: ignore[arg-type]
+        published = {
+            2: small_policy(data, "gfn-prior"),
+            3: grown_policy(small_policy(data, "gfn-prior"), data, shop.service.items),
+            4: small_policy(data, "gfn-prior"),
+        }
+        for shift, (number, policy) in enumerate(published.items()):
+            with torch.no_grad():
+                for weight in policy.parameters():
+                    weight.add_(0.1 * shift)
+            changes = policy.catalogue.num_items - data.num_items
+            shop.versions.publish(policy, number=number, parent=1, trained_to_seq=0, step=number, revision=changes)
+        loaded = {number: shop.versions.load(number, make)[1] for number in (2, 3, 4, 3)}
+        for number, policy in loaded.items():
+            for key, weight in published[number].state_dict().items():
+                assert torch.equal(policy.state_dict()[key], weight), (number, key)
