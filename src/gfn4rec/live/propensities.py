@@ -24,7 +24,7 @@ from gfn4rec.policies.candidates import Candidates
 from gfn4rec.schema import MIN_TEMPERATURE, Sampling
 
 TOLERANCE: Final = 1e-5
-_SHARP: Final = 0.5  # temperatures below it magnify the rounding of scores
+_SHARP: Final = 0.25  # temperatures below it magnify the rounding of scores
 _TIE: Final = 1e-5  # scores this close may come in either order after other rounding, so that either is a greedy choice
 _ROWS: Final = 64
 _KEPT_POLICIES: Final = 4
@@ -33,12 +33,18 @@ _KEPT_POLICIES: Final = 4
 def tolerance(decision: Decision) -> float:
     """Return by how much log-probabilities of a decision may differ because of rounding.
 
+    A reward weight above 1 magnifies the scores, and so do low temperatures.
+
     >>> from types import SimpleNamespace
-    >>> [tolerance(SimpleNamespace(sampling={"greediness": value})) for value in (0.0, 0.5, 0.75, 0.9375, 1.0)]
-    [1e-05, 1e-05, 4e-05, 0.00016, 1e-05]
+    >>> [
+    ...     tolerance(SimpleNamespace(sampling={"greediness": greediness, "reward_weight": weight}))
+    ...     for greediness, weight in ((0.0, 1.0), (0.75, 0.5), (0.875, 1.0), (1.0, 1.0), (0.5, 2.0), (0.875, 2.0))
+    ... ]
+    [1e-05, 1e-05, 8e-05, 1e-05, 2e-05, 0.00016]
     """
     temperature = 1 - decision.sampling["greediness"]
-    return TOLERANCE / temperature if 0 < temperature < _SHARP else TOLERANCE
+    by_weight = TOLERANCE * max(1.0, decision.sampling["reward_weight"])
+    return by_weight / temperature if 0 < temperature < _SHARP else by_weight
 
 
 class Recomputation:

@@ -58,7 +58,7 @@ def serve(host: Host, address: str, port: int) -> None:
     config = uvicorn.Config(
         create_app(host), address, port, log_level="warning", access_log=False, timeout_graceful_shutdown=10
     )
-    # What has been imported and opened stays. Looking through it for garbage would hold up all answers for 0.1 to 0.2 s.
+    # What has been imported and opened stays. Looking through it for garbage holds up all answers for 0.1 to 0.2 s.
     gc.collect()
     gc.freeze()
     with suppress(KeyboardInterrupt):  # which uvicorn raises when it has answered what was asked before
