@@ -109,6 +109,20 @@ def test_the_rate_is_that_of_whole_tens_of_seconds_within_the_last_minute() -> N
     }
 
 
+def test_quantiles_stay_when_the_single_latencies_are_no_longer_kept() -> None:
+    clock = FakeClock(1_000.0)
+    statistics = Statistics(clock)
+    for seconds in (0.004, 0.001, 0.002):
+        statistics.answered(seconds)
+    first = {"start": 1_000.0, "seconds": 10.0, "requests": 3, "p50_ms": 2.0, "p99_ms": 4.0}
+    for number in range(1, 8):
+        clock.now = 1_000.0 + 10 * number
+        statistics.answered(0.010)
+        assert statistics.as_dict()["latency"][0] == first
+        num_kept = sum(len(bucket.seconds or ()) for bucket in statistics._latencies)
+        assert num_kept == (3 + number if number < 6 else 6)  # those of the last minute
+
+
 def test_a_clock_that_goes_back_opens_no_earlier_bucket() -> None:
     clock = FakeClock(1_010.0)
     statistics = Statistics(clock)

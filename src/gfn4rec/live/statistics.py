@@ -20,9 +20,27 @@ _NORMAL_95: Final = 1.96
 
 @dataclass
 class _Latencies:
+    """Of the requests of some seconds: how many, and how long they took."""
+
     number: int
     count: int = 0
-    seconds: list[float] = field(default_factory=list)
+    seconds: list[float] | None = field(default_factory=list)
+    quantiles: tuple[float | None, float | None] = (None, None)
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        if self.seconds is not None and len(self.seconds) < _LARGEST_BUCKET:
+            self.seconds.append(seconds)
+
+    def p50_and_p99(self) -> tuple[float | None, float | None]:
+        if self.seconds is None:
+            return self.quantiles
+        ordered = sorted(self.seconds)
+        return quantile(ordered, 0.5), quantile(ordered, 0.99)
+
+    def finish(self) -> None:
+        """Keep the quantiles alone."""
+        self.quantiles, self.seconds = self.p50_and_p99(), None
 
 
 @dataclass
@@ -64,7 +82,7 @@ class Moments:
 class _Rewards:
     number: int
     moments: Moments = field(default_factory=Moments)
-    items: set[str] = field(default_factory=set)
+    shown: int = 0  # a bit for each item that was shown
 
 
 class Statistics:
@@ -77,6 +95,7 @@ class Statistics:
         self._latencies: deque[_Latencies] = deque(maxlen=_KEPT_BUCKETS)
         self._rewards: dict[int, _Rewards] = {}
         self._by_version: dict[int, Moments] = {}
+        self._bit_of: dict[str, int] = {}
 
     def count(self, what: str, number: int = 1) -> None:
         """Count something, such as `event/stored`."""
@@ -90,10 +109,10 @@ class Statistics:
             self.counts["requests"] += 1
             if not self._latencies or self._latencies[-1].number < number:
                 self._latencies.append(_Latencies(number))
-            bucket = self._latencies[-1]
-            bucket.count += 1
-            if len(bucket.seconds) < _LARGEST_BUCKET:
-                bucket.seconds.append(seconds)
+                for bucket in self._latencies:
+                    if bucket.seconds is not None and bucket.number <= number - _RECENT_BUCKETS:
+                        bucket.finish()
+            self._latencies[-1].add(seconds)
 
     def closed(self, samples: Iterable[Sample]) -> None:
         """Record the rewards of closed slates."""
@@ -103,7 +122,8 @@ class Statistics:
                 number = int(sample.shown // BUCKET_SECONDS)
                 bucket = self._rewards.setdefault(number, _Rewards(number))
                 bucket.moments.add(sample.reward)
-                bucket.items.update(sample.slate)
+                for item in sample.slate:
+                    bucket.shown |= 1 << self._bit_of.setdefault(item, len(self._bit_of))
             for values, most in ((self._rewards, _KEPT_BUCKETS), (self._by_version, _KEPT_VERSIONS)):
                 for number in sorted(values)[:-most]:
                     del values[number]
@@ -122,7 +142,7 @@ class Statistics:
     def _requests(self, now: float) -> dict[str, object]:
         first = int(now // BUCKET_SECONDS) - _RECENT_BUCKETS + 1
         recent = [bucket for bucket in self._latencies if bucket.number >= first]
-        seconds = sorted(value for bucket in recent for value in bucket.seconds)
+        seconds = sorted(value for bucket in recent for value in bucket.seconds or ())
         span = max(1.0, now - max(self.started, first * BUCKET_SECONDS))
         return {
             "total": self.counts["requests"],
@@ -146,13 +166,13 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def _latency(bucket: _Latencies) -> dict[str, object]:
-    ordered = sorted(bucket.seconds)
+    p50, p99 = bucket.p50_and_p99()
     return {
         "start": bucket.number * BUCKET_SECONDS,
         "seconds": BUCKET_SECONDS,
         "requests": bucket.count,
-        "p50_ms": quantile(ordered, 0.5),
-        "p99_ms": quantile(ordered, 0.99),
+        "p50_ms": p50,
+        "p99_ms": p99,
     }
 
 
@@ -163,7 +183,7 @@ def _reward(bucket: _Rewards) -> dict[str, object]:
         "slates": bucket.moments.count,
         "mean": bucket.moments.mean,
         "deviation": bucket.moments.deviation,
-        "coverage": len(bucket.items),
+        "coverage": bucket.shown.bit_count(),
     }
 
 
