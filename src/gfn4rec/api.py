@@ -37,6 +37,7 @@ from gfn4rec.schema import Sampling
 from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.training.config import OnlineConfig, RunSettings, log_settings
@@ -217,11 +218,13 @@ def train_simulator(
     config: ResponseTrainingConfig | None = None,
     device: torch.device | str = "cpu",
     progress: bool = False,
+    effects: ListEffects = NO_EFFECTS,
 ) -> UserModel:
     """Train simulated users on a log, save them in `out`, and return them, ready for an environment.
 
-    `rho` is the strength of item influence, by default that of the data set. By default the users are cautious: they
-    respond less to items that users hardly ever choose. `config=ResponseTrainingConfig()` trains the paper's.
+    `rho` is the strength of item influence, by default that of the data set; `effects` are other list effects, by
+    default none. By default the users are cautious: they respond less to items that users hardly ever choose.
+    `config=ResponseTrainingConfig()` trains the paper's.
 
     >>> users = train_simulator("data/tiny", "simulators/another", num_epochs=1)
     >>> users.item_embedding_ND.shape  # a row for each item, and one for padding
@@ -243,7 +246,7 @@ def train_simulator(
                 bar.advance(title, step, num_steps, f"loss {loss:.4f}")
 
         influence = opened.manifest.rho if rho is None else rho
-        train_response_model(opened, config, Path(out), influence, report=report)
+        train_response_model(opened, config, Path(out), influence, report=report, effects=effects)
     return SimulatorFiles.open(Path(out)).load(opened)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following, threads_to_keep
+from gfn4rec.cli.list_effects import EffectOption, read_effects
 from gfn4rec.cli.metrics import print_oracle
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, check_plot, out, parse_numbers, print_json, table, tell, working
 from gfn4rec.data.describe import FEWEST_POSITIVES
@@ -59,6 +60,7 @@ def train_command(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the log, at most; default: 10.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, batches and dropout; default: 0.")] = None,
     rho: RhoOption = None,
+    effect: EffectOption = None,
     pessimism: Annotated[
         float | None,
         typer.Option(
@@ -100,6 +102,7 @@ def train_command(
         raise UserError("--paper: the paper's simulator has no pessimism; leave out one of the two")
     if not paper:
         settings = settings.with_caution(pessimism)
+    effects = read_effects(effect)
     stored = read_simulator_manifest(target).num_threads if resume else None
     chosen = choose_device(device, threads or stored or threads_to_keep(None))
     with working(f"opening {directory}") as work:
@@ -111,7 +114,7 @@ def train_command(
 
         try:
             influence = data.manifest.rho if rho is None else rho
-            manifest = train_response_model(data, settings, target, influence, resume, report)
+            manifest = train_response_model(data, settings, target, influence, resume, report, effects)
         except KeyboardInterrupt:
             is_saved = (target / MANIFEST).exists()
             tell("stopped; add --resume to continue" if is_saved else "stopped in the first epoch; nothing was saved")
@@ -135,6 +138,7 @@ def import_command(
     data: DataOption,
     target: OutOption,
     rho: RhoOption = None,
+    effect: EffectOption = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -146,10 +150,11 @@ def import_command(
     from gfn4rec.training.reference_import import import_reference
 
     refuse_foreign(target, FORMAT)
+    effects = read_effects(effect)
     with working(f"reading {weights}"):
         opened = SlateData.open(data, device=choose_device(device, threads))
         influence = opened.manifest.rho if rho is None else rho
-        manifest = import_reference(weights, opened, target, influence)
+        manifest = import_reference(weights, opened, target, influence, effects)
     _print(manifest, target, as_json)
 
 
@@ -190,7 +195,8 @@ def frontier_command(
         files = SimulatorFiles.open(directory)
         history_length = max(HISTORY_LENGTH, files.history_length)
         opened = SlateData.open(data, history_length, choose_device(device, threads))
-        config = EnvironmentConfig(num_users=users, rho=files.manifest.rho, slate_size=opened.slate_size)
+        effects = files.manifest.effects.model_dump()
+        config = EnvironmentConfig(num_users=users, rho=files.manifest.rho, slate_size=opened.slate_size, **effects)
         environment = UserEnvironment(opened, files.load(opened), config, seed)
         points = measure_frontier(environment, temperatures, batches, seed, following(threads, work.advance))
     if plot is not None:

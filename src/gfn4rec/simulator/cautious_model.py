@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gfn4rec.schema import FeatureTensors, Request
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.simulator.response_model import ItemLogits, ResponseModelConfig
 
 
@@ -72,6 +73,8 @@ class CautiousModel(nn.Module):
 
     rho: float | None = None
     """The strength of item influence; one that was loaded from disk has it."""
+    effects: ListEffects = NO_EFFECTS
+    """Other list effects; one that was loaded from disk has those that it was made with."""
     pessimism: float = 0.0
 
     def __init__(

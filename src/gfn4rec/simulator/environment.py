@@ -1,22 +1,26 @@
 """The environment of simulated users that training loops use: slates in, responses and the next requests out."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.schema import Request, check_slates, rewards
 from gfn4rec.seeding import torch_generator
+from gfn4rec.simulator.effects import ListEffects, attraction, examination, looked_at
 from gfn4rec.simulator.influence import slate_similarity, suppress
 from gfn4rec.simulator.protocol import UserModel, trusted
 
+Draw: TypeAlias = Callable[[Sequence[int]], Tensor]
 
-class EnvironmentConfig(StrictConfig):
-    """The number of simulated users, and how they behave.
+
+class EnvironmentConfig(ListEffects):
+    """The number of simulated users, and how they behave: item influence (`rho`) and other list effects.
 
     >>> EnvironmentConfig(num_users=16).episode_length
     5
@@ -33,6 +37,37 @@ class EnvironmentConfig(StrictConfig):
 
 
 @dataclass(frozen=True)
+class Outlook:
+    """How users may respond to slates.
+
+    The attraction of an item is the probability of each behaviour if the user looks at it.
+    """
+
+    raw_BKR: Tensor  # the attraction before it was clipped to [0, 1]
+    attraction_BKR: Tensor
+    similarity_BK: Tensor  # of each item to the others of its slate
+    effects: ListEffects
+
+    def probabilities(self) -> Tensor:
+        """Return the probability of each response, whether the user looks at the item or not, (B, K, R)."""
+        if not self.effects.has_examination:
+            return self.attraction_BKR
+        return self.attraction_BKR * examination(self.attraction_BKR, self.effects)[:, :, None]
+
+    def without(self, is_absent_BK: Tensor) -> "Outlook":
+        """Return the same, with positions whose items get no response."""
+        return replace(self, attraction_BKR=self.attraction_BKR * ~is_absent_BK[:, :, None])
+
+    def draw_responses(self, draw: Draw) -> Tensor:
+        """Return responses, 0 or 1, (B, K, R). `draw` returns uniform numbers in a shape, if B is left out."""
+        response_BKR = (draw(self.attraction_BKR.shape[1:]) < self.attraction_BKR).float()
+        if not self.effects.has_examination:
+            return response_BKR
+        uniform_BK = draw(self.attraction_BKR.shape[1:2])
+        return response_BKR * looked_at(response_BKR, uniform_BK, self.effects)[:, :, None]
+
+
+@dataclass(frozen=True)
 class Feedback:
     """The responses to a batch of slates, with their rewards and the next requests."""
 
@@ -42,7 +77,7 @@ class Feedback:
     expected_item_reward_BK: Tensor  # expected values over the random responses
     expected_reward_B: Tensor
     similarity_BK: Tensor  # of each item to the others of its slate
-    clipped_share: float  # share of the probabilities that item influence pushed out of [0, 1]
+    clipped_share: float  # share of the probabilities that list effects pushed out of [0, 1]
     next_request: Request
     final_request: Request | None  # at the end of an episode, the request before the users were replaced
 
@@ -79,6 +114,7 @@ class UserEnvironment:
             raise UserError(
                 f"slate_size {config.slate_size}: the data set has only {data.num_items} items; choose a smaller slate"
             )
+        self.categories = config.categories(data)
         self.reset(seed)
 
     def reset(self, seed: int | None = None) -> Request:
@@ -93,34 +129,33 @@ class UserEnvironment:
         return self.request
 
     @torch.inference_mode()
-    def probabilities(self, request: Request, slate_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return response probabilities with item influence, before and after clipping, and the similarities.
+    def outlook(self, request: Request, slate_BK: Tensor) -> Outlook:
+        """Return how the users of requests may respond to slates.
 
-        What a model does not trust has lower probabilities, whether there is item influence or not.
+        What a model does not trust has lower probabilities, whether there are list effects or not.
         """
         state = self.model.encode(request)
         # Only some models know that users look less at later positions.
         probabilities = getattr(self.model, "slate_probabilities", self.model.probabilities)
         base_BKR = probabilities(state, slate_BK)
         similarity_BK = slate_similarity(self.model.item_embedding_ND, slate_BK, self.influence_includes_self)
-        raw_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
+        suppressed_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
+        raw_BKR = attraction(suppressed_BKR, slate_BK, self.config, self.categories)
         trust_BK1 = trusted(self.model, state, slate_BK)[:, :, None]
-        return raw_BKR * trust_BK1, raw_BKR.clamp(0, 1) * trust_BK1, similarity_BK
+        return Outlook(raw_BKR * trust_BK1, raw_BKR.clamp(0, 1) * trust_BK1, similarity_BK, self.config)
 
     def expected_rewards(self, request: Request, slate_BK: Tensor) -> Tensor:
         """Return the expected reward of each slate, (B,)."""
-        _, probability_BKR, _ = self.probabilities(request, slate_BK)
-        return rewards(probability_BKR, self.data.weight_R)[1]
+        return rewards(self.outlook(request, slate_BK).probabilities(), self.data.weight_R)[1]
 
     @torch.inference_mode()
     def step(self, slate_BK: Tensor) -> Feedback:
         """Show a slate to each user, and return the responses."""
         check_slates(slate_BK, self.config.num_users, self.config.slate_size, self.data.num_items)
-        raw_BKR, probability_BKR, similarity_BK = self.probabilities(self.request, slate_BK)
-        flips_BKR = torch.rand(probability_BKR.shape, generator=self._generator, device=probability_BKR.device)
-        response_BKR = (flips_BKR < probability_BKR).float()
+        outlook = self.outlook(self.request, slate_BK)
+        response_BKR = outlook.draw_responses(self._draw)
         item_reward_BK, reward_B = rewards(response_BKR, self.data.weight_R)
-        expected_item_reward_BK, expected_reward_B = rewards(probability_BKR, self.data.weight_R)
+        expected_item_reward_BK, expected_reward_B = rewards(outlook.probabilities(), self.data.weight_R)
         final = append_events(self.request, slate_BK, response_BKR, self.data.is_responded_only)
         self._num_steps += 1
         is_over = self._num_steps == self.config.episode_length
@@ -131,11 +166,14 @@ class UserEnvironment:
             reward_B=reward_B,
             expected_item_reward_BK=expected_item_reward_BK,
             expected_reward_B=expected_reward_B,
-            similarity_BK=similarity_BK,
-            clipped_share=float((raw_BKR != probability_BKR).float().mean()),
+            similarity_BK=outlook.similarity_BK,
+            clipped_share=float((outlook.raw_BKR != outlook.attraction_BKR).float().mean()),
             next_request=self.request,
             final_request=final if is_over else None,
         )
+
+    def _draw(self, shape: Sequence[int]) -> Tensor:
+        return torch.rand(self.config.num_users, *shape, generator=self._generator, device=self.data.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that changes from step to step."""
