@@ -23,7 +23,7 @@ from gfn4rec.simulator.gym_environment import make_environment
 from tests.simulator.conftest import CautiousUsers, FixedUsers
 
 # Items 1 to 6; categories 1 and 2 are partners, as are 3 and 4; category 5 has no partner.
-CATEGORIES = ItemCategories.made_of([(), (1,), (2,), (1, 3), (5,), (), (5, 4)], num_categories=5)
+CATEGORIES = ItemCategories.made_of([(), (1,), (2,), (1, 3), (5,), (), (5, 4)])
 
 
 def test_items_share_a_category_if_they_have_one_in_common() -> None:
@@ -37,7 +37,7 @@ def test_complements_have_partner_categories() -> None:
     assert CATEGORIES.has_complement(torch.tensor([1, 3, 4])).tolist() == [False, False, False]
     assert CATEGORIES.has_complement(torch.tensor([3, 5, 6])).tolist() == [True, False, True]  # 3 and 4
     assert CATEGORIES.has_complement(torch.tensor([[4, 6], [5, 0]])).tolist() == [[False, False], [False, False]]
-    own_partner = ItemCategories.made_of([(), (1, 2), (3,)], num_categories=3)
+    own_partner = ItemCategories.made_of([(), (1, 2), (3,)])
     assert own_partner.has_complement(torch.tensor([1, 2])).tolist() == [False, False]  # no item is its own complement
     assert own_partner.has_complement(torch.tensor([1, 1])).tolist() == [True, True]
 
@@ -51,8 +51,10 @@ def test_categories_of_a_data_set(data: SlateData) -> None:
     wanted = [0, *(0 if value < 2 else names.index(vocabulary[value - 2]) + 1 for value in raw)]
     assert categories.value_NM[:, 0].tolist() == wanted
     assert len(names) == 6
-    partner = {1: 2, 2: 1, 3: 4, 4: 3, 5: 6, 6: 5, 0: -1}
-    assert categories.partner_NM[:, 0].tolist() == [partner[value] for value in wanted]
+    partner = {1: 2, 2: 1, 3: 4, 4: 3, 5: 6, 6: 5}
+    pairs = torch.tensor(list(itertools.combinations(range(data.num_items + 1), 2)))
+    joined = [partner.get(wanted[one]) == wanted[other] for one, other in pairs.tolist()]
+    assert categories.has_complement(pairs).tolist() == [[value, value] for value in joined]
     tags = ItemCategories.of(data, "tags")
     encoded = data.item_features.multi["tags"]
     entry = next(entry for entry in data.manifest.item_features if entry.name == "tags")
@@ -95,6 +97,25 @@ def test_a_data_set_without_categories_has_no_saturation(
 def test_impossible_strengths_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"--effect: {next(iter(wrong))}: Input should be"):
         ListEffects.parse(wrong, "--effect")
+
+
+def test_what_effects_need() -> None:
+    for name, has_categories, has_examination, is_ordered in (
+        ("saturation", True, False, True),
+        ("complements", True, False, False),
+        ("position_decay", False, True, True),
+        ("cascade", False, True, True),
+    ):
+        effects = ListEffects.parse({name: 0.5, "category": "tags"}, "effects")
+        assert (effects.has_categories, effects.has_examination, effects.is_ordered, effects.is_any) == (
+            has_categories,
+            has_examination,
+            is_ordered,
+            True,
+        )
+        assert effects.strengths() == {name: 0.5, "category": "tags"}
+    assert not ListEffects(category="tags").is_any
+    assert ListEffects(category="tags").strengths() == {}
 
 
 def test_saturation_by_hand() -> None:
@@ -223,7 +244,7 @@ def test_effects_compose_in_their_order(data: SlateData, cautious_users: Cautiou
 
 def test_the_second_effect_is_clipped_after_the_first() -> None:
     """0.8 with a complement and an earlier item of the category: 0.8 * 1.5 * 0.5, not min(1, 0.8 * 1.5) * 0.5."""
-    categories = ItemCategories.made_of([(), (1,), (1,), (2,)], num_categories=2)
+    categories = ItemCategories.made_of([(), (1,), (1,), (2,)])
     effects = ListEffects(saturation=0.5, complements=0.5)
     raw = attraction(torch.full((3, 1), 0.8), torch.tensor([1, 2, 3]), effects, categories)
     torch.testing.assert_close(raw, torch.tensor([[1.2], [0.6], [1.2]]))
@@ -269,3 +290,4 @@ def test_effects_reach_the_gymnasium_environment(data: SlateData, users: FixedUs
     assert (info["expected_item_reward"][:, 0] > 0).all()
     assert not info["expected_item_reward"][:, 1:].any()
     assert not info["response"][:, 1:].any()
+    assert info["clipped_share"] == 0  # no item was clipped, though most are never looked at

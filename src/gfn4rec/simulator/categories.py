@@ -17,20 +17,19 @@ _FIRST_VALUE = 2  # the first known value of an index feature: 0 is padding, 1 i
 
 @dataclass(frozen=True)
 class ItemCategories:
-    """The categories of each item, and their partners.
+    """The categories of each item.
 
     Categories are those values of an item feature that are known. Two items share a category if they have one in
     common. Categories are paired in the order of their names, numbers in names by their value: the first with the
     second, the third with the fourth, and so on; the last one of an odd number has no partner. Two items are
     complements if one has a category whose partner the other has.
 
-    >>> categories = ItemCategories.made_of([(), (1,), (1, 3), (2,)], num_categories=3)
+    >>> categories = ItemCategories.made_of([(), (1,), (1, 3), (2,)])
     >>> categories.num_earlier(torch.tensor([1, 3, 2])), categories.has_complement(torch.tensor([1, 2, 3]))
     (tensor([0, 0, 1]), tensor([True, True, True]))
     """
 
     value_NM: Tensor  # from 1; 0 fills up the rows, and stands for no category
-    partner_NM: Tensor  # of each of them; -1 stands for none
 
     @classmethod
     def of(cls, data: SlateData, name: str | None = None) -> Self:
@@ -43,15 +42,13 @@ class ItemCategories:
         rank_V[torch.tensor(order, dtype=torch.int64, device=column.device) + _FIRST_VALUE] = torch.arange(
             1, len(order) + 1, device=column.device
         )
-        return cls(*_with_partners(rank_V[column], len(order)))
+        return cls(rank_V[column])
 
     @classmethod
-    def made_of(cls, categories: list[tuple[int, ...]], num_categories: int) -> Self:
+    def made_of(cls, categories: list[tuple[int, ...]]) -> Self:
         """Return given categories, numbered from 1 in the order of their names; the first row is that of padding."""
         width = max(1, *(len(row) for row in categories))
-        return cls(
-            *_with_partners(torch.tensor([[*row, *[0] * (width - len(row))] for row in categories]), num_categories)
-        )
+        return cls(torch.tensor([[*row, *[0] * (width - len(row))] for row in categories]))
 
     def num_earlier(self, slate: Tensor) -> Tensor:
         """Return for each item of slates, (..., K), how many items before it share a category with it."""
@@ -61,7 +58,7 @@ class ItemCategories:
 
     def has_complement(self, slate: Tensor) -> Tensor:
         """Return for each item of slates, (..., K), whether another one is its complement."""
-        is_complement = _any_equal(self.partner_NM[slate], self.value_NM[slate])
+        is_complement = _any_equal(_partner(self.value_NM[slate]), self.value_NM[slate])
         itself = torch.eye(slate.shape[-1], dtype=torch.bool, device=slate.device)
         return (is_complement & ~itself).any(dim=-1)
 
@@ -71,10 +68,9 @@ def _any_equal(one: Tensor, other: Tensor) -> Tensor:
     return (one[..., :, None, :, None] == other[..., None, :, None, :]).flatten(-2).any(dim=-1)
 
 
-def _with_partners(value_NM: Tensor, num_categories: int) -> tuple[Tensor, Tensor]:
-    partner_NM = ((value_NM - 1) ^ 1) + 1
-    has_partner_NM = (value_NM > 0) & (partner_NM <= num_categories)
-    return value_NM, partner_NM.where(has_partner_NM, -1)
+def _partner(value: Tensor) -> Tensor:
+    """Return the partners of categories: 2 of 1, 1 of 2, 4 of 3 and so on; -1 where there is no category."""
+    return ((value - 1) ^ 1) + 1
 
 
 def _name_key(name: str) -> tuple[tuple[int, str], ...]:
