@@ -66,6 +66,8 @@ def test_the_truth_by_hand() -> None:
     assert truth.probabilities(user, start, np.array([[0, 1, 2]]))[0, :, 1].tolist() == pytest.approx(wanted)
     alone = truth.attraction(user, start, np.array([[2, 3]]))[0]  # 1 is the partner of 0, and 3 that of 2
     assert alone[:, 1].tolist() == pytest.approx([0.5, 0.5])
+    only = GroundTruth(**{**truth.__dict__, "config": config.model_copy(update={"saturation": 0.0})})
+    assert only.attraction(user, start, np.array([[0, 1, 2]]))[0, :, 0].tolist() == [0.75, 0.75, 0.75]
     strong = GroundTruth(**{**truth.__dict__, "config": config.model_copy(update={"complements": 3.0})})
     assert strong.attraction(user, start, np.array([[2, 0]]))[0, :, 0].tolist() == [1.0, 1.0]  # clipped
 

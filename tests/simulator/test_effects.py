@@ -18,8 +18,9 @@ from gfn4rec.simulator.effects import (
     looked_at,
     saturated,
 )
-from gfn4rec.simulator.environment import EnvironmentConfig, Outlook, UserEnvironment
+from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.gym_environment import make_environment
+from gfn4rec.simulator.outlook import Outlook
 from tests.simulator.conftest import CautiousUsers, FixedUsers
 
 # Items 1 to 6; categories 1 and 2 are partners, as are 3 and 4; category 5 has no partner.
@@ -196,7 +197,7 @@ def test_drawn_responses_have_the_joint_distribution(decay: float, cascade: floa
 
 def by_hand(env: UserEnvironment, users: FixedUsers, trust_N: Tensor, slate: list[int]) -> list[list[float]]:
     """Return the probabilities of responses to a slate, written out number by number."""
-    config, categories = env.config, env.categories
+    config, categories = env.config, env.lists.categories
     assert categories is not None
     unit = users.item_embedding_ND
     rows, looked = [], 1.0
@@ -235,7 +236,7 @@ def test_effects_compose_in_their_order(data: SlateData, cautious_users: Cautiou
     outlook = env.outlook(env.request, slate_BK)
     wanted = [by_hand(env, cautious_users, cautious_users.trust_N, slate) for slate in slate_BK.tolist()]
     torch.testing.assert_close(outlook.probabilities(), torch.tensor(wanted), atol=1e-6, rtol=1e-5)
-    assert (outlook.raw_BKR > outlook.attraction_BKR).any()  # clipped after all factors, and only there
+    assert (outlook.raw > outlook.attraction).any()  # clipped after all factors, and only there
     reward = (torch.tensor(wanted) @ data.weight_R).mean(dim=1)
     torch.testing.assert_close(env.expected_rewards(env.request, slate_BK), reward, atol=1e-5, rtol=1e-5)
     feedback = env.step(slate_BK)

@@ -54,7 +54,7 @@ def test_trust_multiplies_what_is_left_by_influence(data: SlateData, cautious_us
     env = environment(data, cautious_users, CONFIG.model_copy(update={"rho": 0.3}))
     slate_BK = slates(data, torch.Generator().manual_seed(2))
     outlook = env.outlook(env.request, slate_BK)
-    raw_BKR, probability_BKR, similarity_BK = outlook.raw_BKR, outlook.probabilities(), outlook.similarity_BK
+    raw_BKR, probability_BKR, similarity_BK = outlook.raw, outlook.probabilities(), outlook.similarity
     for row, place in ((0, 0), (3, 2), (7, 1)):
         item = int(slate_BK[row, place])
         share, trust = item / data.num_items, (item / data.num_items) ** 2
@@ -66,7 +66,7 @@ def test_trust_multiplies_what_is_left_by_influence(data: SlateData, cautious_us
     cautious_users.trust_N[data.num_items] = 0.5
     slate_BK = torch.tensor([[data.num_items, 1, 2]]).expand(8, -1)
     outlook = env.outlook(env.request, slate_BK)
-    assert float(outlook.raw_BKR[0, 0, 0]) > 0.51
+    assert float(outlook.raw[0, 0, 0]) > 0.51
     assert float(outlook.probabilities()[0, 0, 0]) == pytest.approx(0.5)
 
 

@@ -1,8 +1,7 @@
 """The environment of simulated users that training loops use: slates in, responses and the next requests out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import torch
 from pydantic import Field
@@ -12,11 +11,9 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.schema import Request, check_slates, rewards
 from gfn4rec.seeding import torch_generator
-from gfn4rec.simulator.effects import ListEffects, attraction, examination, looked_at
-from gfn4rec.simulator.influence import slate_similarity, suppress
+from gfn4rec.simulator.effects import ListEffects
+from gfn4rec.simulator.outlook import ListModel, Outlook
 from gfn4rec.simulator.protocol import UserModel, trusted
-
-Draw: TypeAlias = Callable[[Sequence[int]], Tensor]
 
 
 class EnvironmentConfig(ListEffects):
@@ -34,37 +31,6 @@ class EnvironmentConfig(ListEffects):
     """T, the slates shown to a user before all users are replaced."""
     slate_size: int = Field(default=6, ge=1)
     """K, the items of a slate."""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """How users may respond to slates.
-
-    The attraction of an item is the probability of each behaviour if the user looks at it.
-    """
-
-    raw_BKR: Tensor  # the attraction before it was clipped to [0, 1]
-    attraction_BKR: Tensor
-    similarity_BK: Tensor  # of each item to the others of its slate
-    effects: ListEffects
-
-    def probabilities(self) -> Tensor:
-        """Return the probability of each response, whether the user looks at the item or not, (B, K, R)."""
-        if not self.effects.has_examination:
-            return self.attraction_BKR
-        return self.attraction_BKR * examination(self.attraction_BKR, self.effects)[:, :, None]
-
-    def without(self, is_absent_BK: Tensor) -> "Outlook":
-        """Return the same, with positions whose items get no response."""
-        return replace(self, attraction_BKR=self.attraction_BKR * ~is_absent_BK[:, :, None])
-
-    def draw_responses(self, draw: Draw) -> Tensor:
-        """Return responses, 0 or 1, (B, K, R). `draw` returns uniform numbers in a shape, if B is left out."""
-        response_BKR = (draw(self.attraction_BKR.shape[1:]) < self.attraction_BKR).float()
-        if not self.effects.has_examination:
-            return response_BKR
-        uniform_BK = draw(self.attraction_BKR.shape[1:2])
-        return response_BKR * looked_at(response_BKR, uniform_BK, self.effects)[:, :, None]
 
 
 @dataclass(frozen=True)
@@ -114,7 +80,9 @@ class UserEnvironment:
             raise UserError(
                 f"slate_size {config.slate_size}: the data set has only {data.num_items} items; choose a smaller slate"
             )
-        self.categories = config.categories(data)
+        self.lists = ListModel(
+            model.item_embedding_ND, config, config.rho, config.categories(data), self.influence_includes_self
+        )
         self.reset(seed)
 
     def reset(self, seed: int | None = None) -> Request:
@@ -137,12 +105,7 @@ class UserEnvironment:
         state = self.model.encode(request)
         # Only some models know that users look less at later positions.
         probabilities = getattr(self.model, "slate_probabilities", self.model.probabilities)
-        base_BKR = probabilities(state, slate_BK)
-        similarity_BK = slate_similarity(self.model.item_embedding_ND, slate_BK, self.influence_includes_self)
-        suppressed_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
-        raw_BKR = attraction(suppressed_BKR, slate_BK, self.config, self.categories)
-        trust_BK1 = trusted(self.model, state, slate_BK)[:, :, None]
-        return Outlook(raw_BKR * trust_BK1, raw_BKR.clamp(0, 1) * trust_BK1, similarity_BK, self.config)
+        return self.lists.outlook(slate_BK, probabilities(state, slate_BK), trusted(self.model, state, slate_BK))
 
     def expected_rewards(self, request: Request, slate_BK: Tensor) -> Tensor:
         """Return the expected reward of each slate, (B,)."""
@@ -166,8 +129,8 @@ class UserEnvironment:
             reward_B=reward_B,
             expected_item_reward_BK=expected_item_reward_BK,
             expected_reward_B=expected_reward_B,
-            similarity_BK=outlook.similarity_BK,
-            clipped_share=float((outlook.raw_BKR != outlook.attraction_BKR).float().mean()),
+            similarity_BK=outlook.similarity,
+            clipped_share=float((outlook.raw != outlook.attraction).float().mean()),
             next_request=self.request,
             final_request=final if is_over else None,
         )

@@ -7,7 +7,8 @@ import torch
 
 from gfn4rec.schema import Request, rewards
 from gfn4rec.seeding import torch_generator
-from gfn4rec.simulator.environment import Draw, append_events
+from gfn4rec.simulator.environment import append_events
+from gfn4rec.simulator.outlook import Draw
 from gfn4rec.training.opened_run import Users
 
 
