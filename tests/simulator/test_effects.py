@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
@@ -21,6 +20,7 @@ from gfn4rec.simulator.effects import (
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.gym_environment import make_environment
 from gfn4rec.simulator.outlook import Outlook
+from tests.simulator.by_hand import by_hand
 from tests.simulator.conftest import CautiousUsers, FixedUsers
 
 # Items 1 to 6; categories 1 and 2 are partners, as are 3 and 4; category 5 has no partner.
@@ -41,6 +41,31 @@ def test_complements_have_partner_categories() -> None:
     own_partner = ItemCategories.made_of([(), (1, 2), (3,)])
     assert own_partner.has_complement(torch.tensor([1, 2])).tolist() == [False, False]  # no item is its own complement
     assert own_partner.has_complement(torch.tensor([1, 1])).tolist() == [True, True]
+
+
+def test_many_categories_are_compared_as_few() -> None:
+    """Sets of categories are bits of several integers; what they say is what the numbers say."""
+    generator = torch.Generator().manual_seed(0)
+    value_NM = torch.randint(0, 201, (300, 16), generator=generator) * (torch.rand(300, 16, generator=generator) < 0.3)
+    value_NM[0] = 0
+    value_NM[1, :4], value_NM[2, :4] = torch.tensor([61, 62, 123, 200]), torch.tensor([0, 63, 124, 0])
+    categories = ItemCategories(value_NM)
+    slate_BK = torch.randint(0, 300, (400, 5), generator=generator)
+    slate_BK[0] = torch.tensor([1, 2, 0, 1, 2])
+    sets = [{value for value in row if value} for row in value_NM.tolist()]
+    partners = [{value + 1 if value % 2 else value - 1 for value in row} for row in sets]
+    for slate, num_earlier, has_complement in zip(
+        slate_BK.tolist(),
+        categories.num_earlier(slate_BK).tolist(),
+        categories.has_complement(slate_BK).tolist(),
+        strict=True,
+    ):
+        shares = [sum(bool(sets[item] & sets[earlier]) for earlier in slate[:k]) for k, item in enumerate(slate)]
+        assert num_earlier == shares
+        joined = [
+            any(partners[item] & sets[other] for j, other in enumerate(slate) if j != k) for k, item in enumerate(slate)
+        ]
+        assert has_complement == joined
 
 
 def test_categories_of_a_data_set(data: SlateData) -> None:
@@ -195,28 +220,6 @@ def test_drawn_responses_have_the_joint_distribution(decay: float, cascade: floa
     torch.testing.assert_close(outlook.probabilities()[0, :, 0], torch.tensor(marginal))
 
 
-def by_hand(env: UserEnvironment, users: FixedUsers, trust_N: Tensor, slate: list[int]) -> list[list[float]]:
-    """Return the probabilities of responses to a slate, written out number by number."""
-    config, categories = env.config, env.lists.categories
-    assert categories is not None
-    unit = users.item_embedding_ND
-    rows, looked = [], 1.0
-    for place, item in enumerate(slate):
-        others = [other for position, other in enumerate(slate) if position != place]
-        similarity = sum(float(unit[item] @ unit[other]) for other in others) / len(others)
-        mine = {value for value in categories.value_NM[item].tolist() if value}
-        partners = {value + 1 if value % 2 else value - 1 for value in mine}
-        shares = sum(bool(mine & set(categories.value_NM[earlier].tolist())) for earlier in slate[:place])
-        joined = any(partners & set(categories.value_NM[other].tolist()) for other in others)
-        factor = (1 + config.complements * joined) * (1 - config.saturation) ** shares
-        p = [min(1.0, max(0.0, (float(base) - config.rho * similarity) * factor)) for base in users.base_NR[item]]
-        worth = [value * float(trust_N[item]) for value in p]
-        rows.append([value * looked for value in worth])
-        responds = 1 - math.prod(1 - value for value in worth)
-        looked *= (1 - config.position_decay) * (1 - config.cascade * responds)
-    return rows
-
-
 @pytest.mark.parametrize("category", [None, "tags"])
 def test_effects_compose_in_their_order(data: SlateData, cautious_users: CautiousUsers, category: str | None) -> None:
     config = EnvironmentConfig(
@@ -234,7 +237,7 @@ def test_effects_compose_in_their_order(data: SlateData, cautious_users: Cautiou
     draw = torch.rand(300, data.num_items, generator=torch.Generator().manual_seed(4))
     slate_BK = draw.topk(5, dim=1).indices + 1
     outlook = env.outlook(env.request, slate_BK)
-    wanted = [by_hand(env, cautious_users, cautious_users.trust_N, slate) for slate in slate_BK.tolist()]
+    wanted = [by_hand(env, slate) for slate in slate_BK.tolist()]
     torch.testing.assert_close(outlook.probabilities(), torch.tensor(wanted), atol=1e-6, rtol=1e-5)
     assert (outlook.raw > outlook.attraction).any()  # clipped after all factors, and only there
     reward = (torch.tensor(wanted) @ data.weight_R).mean(dim=1)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -12,6 +13,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.manifest import FeatureEntry
 from gfn4rec.errors import UserError
 
+_BITS = 62  # of an integer that are used
 _FIRST_VALUE = 2  # the first known value of an index feature: 0 is padding, 1 is unknown
 
 
@@ -50,15 +52,34 @@ class ItemCategories:
         width = max(1, *(len(row) for row in categories))
         return cls(torch.tensor([[*row, *[0] * (width - len(row))] for row in categories]))
 
+    @cached_property
+    def _sets(self) -> tuple[Tensor, Tensor] | None:
+        """The categories of each item, and their partners, as bits of integers, (N, words); None if that is no gain.
+
+        Comparing all pairs of the values of two items takes the most time in oracles.
+        """
+        num_words = int(self.value_NM.max()) // _BITS + 1
+        if num_words >= self.value_NM.shape[1] ** 2:
+            return None
+        return _as_bits(self.value_NM, num_words), _as_bits(_partner(self.value_NM).clamp(min=0), num_words + 1)
+
     def num_earlier(self, slate: Tensor) -> Tensor:
         """Return for each item of slates, (..., K), how many items before it share a category with it."""
-        value = self.value_NM[slate]
-        shares = _any_equal(value.where(value > 0, -1), value)
+        if self._sets is None:
+            value = self.value_NM[slate]
+            shares = _any_equal(value.where(value > 0, -1), value)
+        else:
+            own = self._sets[0][slate]
+            shares = _any_bit(own, own)
         return shares.tril(-1).sum(dim=-1)
 
     def has_complement(self, slate: Tensor) -> Tensor:
         """Return for each item of slates, (..., K), whether another one is its complement."""
-        is_complement = _any_equal(_partner(self.value_NM[slate]), self.value_NM[slate])
+        if self._sets is None:
+            is_complement = _any_equal(_partner(self.value_NM[slate]), self.value_NM[slate])
+        else:
+            own, partners = (of[slate] for of in self._sets)
+            is_complement = _any_bit(partners[..., : own.shape[-1]], own)
         itself = torch.eye(slate.shape[-1], dtype=torch.bool, device=slate.device)
         return (is_complement & ~itself).any(dim=-1)
 
@@ -66,6 +87,25 @@ class ItemCategories:
 def _any_equal(one: Tensor, other: Tensor) -> Tensor:
     """Return whether any value of an item, (..., K, M), equals any value of another one, (..., K, K)."""
     return (one[..., :, None, :, None] == other[..., None, :, None, :]).flatten(-2).any(dim=-1)
+
+
+def _any_bit(one: Tensor, other: Tensor) -> Tensor:
+    """Return whether an item has any bit, (..., K, words), of another one, (..., K, K)."""
+    return ((one[..., :, None, :] & other[..., None, :, :]) != 0).any(dim=-1)
+
+
+def _as_bits(value_NM: Tensor, num_words: int) -> Tensor:
+    """Return sets of numbers as bits, (N, words); 0 is no number."""
+    word_NM, bit_NM = value_NM // _BITS, torch.ones_like(value_NM) << value_NM % _BITS
+    words = [torch.where((value_NM > 0) & (word_NM == word), bit_NM, 0) for word in range(num_words)]
+    return torch.stack([_union(bits_NM) for bits_NM in words], dim=1)
+
+
+def _union(bits_NM: Tensor) -> Tensor:
+    union_N = bits_NM[:, 0]
+    for bits_N in bits_NM.T[1:]:
+        union_N = union_N | bits_N
+    return union_N
 
 
 def _partner(value: Tensor) -> Tensor:

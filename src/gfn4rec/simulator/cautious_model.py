@@ -104,6 +104,11 @@ class CautiousModel(nn.Module):
         return self.config.history_length
 
     @property
+    def has_positions(self) -> bool:
+        """Whether probabilities depend on the position in the slate."""
+        return self.config.num_positions > 0
+
+    @property
     def members(self) -> list[CautiousNetwork]:
         """The networks that learn."""
         return [cast(CautiousNetwork, network) for network in self.networks]
@@ -142,7 +147,7 @@ class CautiousModel(nn.Module):
 
     def slate_probabilities(self, state: Tensor, slate_BK: Tensor) -> Tensor:
         """Return the probabilities of each behaviour for the items of slates, each at its position, (B, K, R)."""
-        if not self.config.num_positions:
+        if not self.has_positions:
             return self.probabilities(state, slate_BK)
         logit_BKR = self._logits(state, slate_BK)[:, :, :, :-1].mean(dim=0)
         position_K = torch.arange(slate_BK.shape[1], device=slate_BK.device).clamp(max=self.config.num_positions - 1)

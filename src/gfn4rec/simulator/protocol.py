@@ -18,9 +18,10 @@ class UserModel(Protocol):
 
     Three attributes are optional, too: `history_length`, the number of events that the model reads of a history, and
     `rho` and `effects`, the strengths of item influence and of other list effects (`ListEffects`) that it was made
-    with. So is a method `slate_probabilities`, with the
-    arguments of `probabilities`: the probabilities of the items of slates, if they depend on the positions. A method
-    `trust` with these arguments returns the share of an item's probabilities that is believed, (B, C).
+    with. So is a method `slate_probabilities`, with the arguments of `probabilities`: the probabilities of the items of
+    slates, if they depend on the positions (and not on the other items); an attribute `has_positions` that is false
+    says that they do not. A method `trust` with these arguments returns the share of an item's probabilities that is
+    believed, (B, C).
     """
 
     item_embedding_ND: Tensor
