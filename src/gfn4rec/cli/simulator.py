@@ -169,6 +169,13 @@ def frontier_command(
     ] = "0.3,0.15,0.1,0.05,0.01",
     batches: Annotated[int, typer.Option(min=1, help="Batches of users to average over.")] = 50,
     users: Annotated[int, typer.Option(min=1, help="Users in a batch.")] = 128,
+    list_oracle: Annotated[
+        bool,
+        typer.Option(
+            "--list-oracle",
+            help="Measure the list oracle, too; it takes some seconds for each batch and temperature.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of users and slates.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a PNG of reward against coverage and diversity (ILD).")
@@ -181,24 +188,27 @@ def frontier_command(
 
     Oracles see the simulator's true response probabilities. The pointwise oracle samples items by their expected
     rewards, at each temperature. The slate-aware greedy oracle builds each slate item by item, and takes into account
-    that similar items lower each other's responses. A good policy comes close to the oracles.
+    that items change each other's responses. The list oracle (--list-oracle) samples whole slates by their expected
+    rewards. A good policy comes close to the oracles.
     """
-    from gfn4rec.data.dataset import HISTORY_LENGTH, SlateData
+    from gfn4rec.data.dataset import SlateData
     from gfn4rec.evaluation.frontier import measure_frontier
+    from gfn4rec.evaluation.list_frontier import measure_list_frontier
     from gfn4rec.evaluation.plots import plot_frontier
     from gfn4rec.simulator.checkpoint import SimulatorFiles
-    from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
+    from gfn4rec.training.config import UsersConfig
+    from gfn4rec.training.opened_run import Users
 
     temperatures = parse_numbers("--temperature", temperature)
     check_plot(plot)
     with working(f"opening {directory}") as work:
-        files = SimulatorFiles.open(directory)
-        history_length = max(HISTORY_LENGTH, files.history_length)
-        opened = SlateData.open(data, history_length, choose_device(device, threads))
-        effects = files.manifest.effects.model_dump()
-        config = EnvironmentConfig(num_users=users, rho=files.manifest.rho, slate_size=opened.slate_size, **effects)
-        environment = UserEnvironment(opened, files.load(opened), config, seed)
-        points = measure_frontier(environment, temperatures, batches, seed, following(threads, work.advance))
+        opened = SlateData.open(data, device=choose_device(device, threads))
+        loaded = Users.load(SimulatorFiles.open(directory), opened, UsersConfig(num_users=users))
+        environment = loaded.environment(seed)
+        follow = following(threads, work.advance)
+        points = measure_frontier(environment, temperatures, batches, seed, follow)
+        if list_oracle:
+            points += measure_list_frontier(environment, temperatures, batches, seed, follow)
     if plot is not None:
         plot.write_bytes(plot_frontier(points))
     if as_json:

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from gfn4rec.schema import Request
 from gfn4rec.simulator.environment import UserEnvironment
-from gfn4rec.simulator.oracle import greedy_slates, random_slates
+from gfn4rec.simulator.local_search import improved_slates
+from gfn4rec.simulator.oracle import NUM_GREEDY_CANDIDATES, greedy_slates, random_slates
 from gfn4rec.simulator.slate_values import SlateValues
 
 NUM_SWEEPS: Final = 40
@@ -25,6 +26,7 @@ NUM_CANDIDATES: Final = 24
 _FLATTER: Final = (1.0, 0.3, 0.1, 0.03)  # shares of beta at which proposals follow the rewards of single items
 _UNIFORM_SHARE: Final = 0.1
 _MOST_ERRORS: Final = 3.0
+_BEST_TEMPERATURE: Final = 0.01  # of the chains that look for the best slates
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,13 @@ class ListSamples:
 
     @property
     def has_converged(self) -> bool:
-        """Whether the gap is within three standard errors."""
-        return abs(self.reward_gap) <= _MOST_ERRORS * self.gap_error
+        """Whether the two chains agree."""
+        return converged(self.reward_gap, self.gap_error)
+
+
+def converged(reward_gap: float, gap_error: float) -> bool:
+    """Return whether two chains agree: whether the gap is within three standard errors. False if these are NaN."""
+    return abs(reward_gap) <= _MOST_ERRORS * gap_error
 
 
 @dataclass(frozen=True)
@@ -151,9 +158,10 @@ def sample_lists(
     Two chains begin with greedy and with random slates. The first half of the sweeps brings them to the distribution;
     their mean rewards over the second half are compared. The slates are the last ones of either chain.
     """
-    values, size = SlateValues.of(environment, request), environment.config.slate_size
-    starts = (greedy_slates(environment, request), random_slates(environment, request, generator))
-    chain = walk(values, torch.stack(starts, dim=1), beta, generator, num_candidates)
+    size = environment.config.slate_size
+    chain = walk(
+        SlateValues.of(environment, request), _starts(environment, request, generator), beta, generator, num_candidates
+    )
     for _ in range(size * (num_sweeps // 2)):
         next(chain)
     slates, rewards, changes = zip(*islice(chain, size * (num_sweeps - num_sweeps // 2)), strict=True)
@@ -165,3 +173,31 @@ def sample_lists(
         gap_error=float(gap_B.std()) / math.sqrt(len(gap_B)) if len(gap_B) > 1 else math.nan,
         change_rate=float(torch.stack(changes).double().mean()),
     )
+
+
+def _starts(environment: UserEnvironment, request: Request, generator: torch.Generator) -> Tensor:
+    """Return greedy and random slates, (B, 2, K)."""
+    slates = (greedy_slates(environment, request), random_slates(environment, request, generator))
+    return torch.stack(slates, dim=1)
+
+
+@torch.inference_mode()
+def best_slates(
+    environment: UserEnvironment, request: Request, generator: torch.Generator, num_sweeps: int = NUM_SWEEPS
+) -> Tensor:
+    """Return the best slates that are found; no policy should exceed their expected rewards.
+
+    Greedy slates and the last slates of two cold chains of the list oracle are improved until no exchange is a gain,
+    with all items of these slates among the candidates; the best of the three counts.
+    """
+    values, size = SlateValues.of(environment, request), environment.config.slate_size
+    start_BMK = _starts(environment, request, generator)
+    chain = walk(values, start_BMK, size / _BEST_TEMPERATURE, generator)
+    end_BMK, _, _ = next(islice(chain, num_sweeps * size - 1, None))
+    num_candidates = min(NUM_GREEDY_CANDIDATES, environment.data.num_items)
+    item_BC = torch.cat([values.item_rewards().topk(num_candidates, dim=1).indices, end_BMK.flatten(1)], dim=1)
+    improved_BMK = torch.stack(
+        [improved_slates(values, slate_BK, item_BC) for slate_BK in (start_BMK[:, 0], *end_BMK.unbind(dim=1))], dim=1
+    )
+    best_B11 = values.rewards(improved_BMK).argmax(dim=1)[:, None, None]
+    return improved_BMK.gather(1, best_B11.expand(-1, -1, size))[:, 0]
