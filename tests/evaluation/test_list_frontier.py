@@ -64,6 +64,7 @@ def test_whether_chains_agree_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     near, far = ListPoint(*values, reward_gap=-0.0029, gap_error=0.001), ListPoint(*values, 0.0031, 0.001)
     assert near.has_converged
     assert not far.has_converged
+    assert not ListPoint(*values, -0.0031, 0.001).has_converged
     assert ListPoint(*values, 0.0, math.nan).as_dict()["gap_error"] is None
     print_oracle("Sampler", [near])
     assert "-0.0029 ± 0.0010 at 0.1" in " ".join(capsys.readouterr().out.split())

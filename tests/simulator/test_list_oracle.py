@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.manifest import PrepareConfig
 from gfn4rec.data.prepare import prepare
 from gfn4rec.data.synthetic import PRESETS, SyntheticConfig, generate
+from gfn4rec.simulator import list_oracle
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
-from gfn4rec.simulator.list_oracle import sample_lists, walk
+from gfn4rec.simulator.list_oracle import best_slates, sample_lists, walk
 from gfn4rec.simulator.local_search import built_slates, improved_slates
 from gfn4rec.simulator.oracle import greedy_slates, random_slates
 from gfn4rec.simulator.slate_values import SlateValues
@@ -83,6 +85,41 @@ def test_chains_sample_the_exact_distribution(six: SlateData, effects: dict[str,
     chain = walk(values, start_BMK, beta, generator, num_candidates=3)
     states = [slate_BMK for slate_BMK, _, _ in itertools.islice(chain, 150)]
     assert total_variation(torch.stack(states[30:]), wanted) < 0.02
+
+
+def test_chains_know_their_rewards_and_what_they_changed(six: SlateData) -> None:
+    env, generator = small(six, 50, STRONG), torch.Generator().manual_seed(0)
+    values = SlateValues.of(env, env.request)
+    before = torch.tensor([[[1, 2, 3], [6, 5, 4]]]).expand(50, -1, -1)
+    num_changed = 0
+    for after, reward_BM, has_changed_BM in itertools.islice(walk(values, before, 30.0, generator), 20):
+        torch.testing.assert_close(reward_BM, values.rewards(after))
+        has_other_items = (after.sort(dim=2).values != before.sort(dim=2).values).any(dim=2)
+        assert torch.equal(has_changed_BM, has_other_items)
+        before, num_changed = after, num_changed + int(has_changed_BM.sum())
+    assert 0 < num_changed < 2_000
+
+
+def test_the_best_slates_are_the_best_of_all(six: SlateData) -> None:
+    for effects in EFFECTS.values():
+        env = small(six, 4, effects)
+        best = max(reward_by_hand(env, slate) for slate in itertools.permutations(range(1, 7), 3))
+        found = best_slates(env, env.request, torch.Generator().manual_seed(0), num_sweeps=2)
+        assert [reward_by_hand(env, slate) for slate in found.tolist()] == pytest.approx([best] * 4, abs=1e-5)
+
+
+def test_the_best_slates_have_items_that_greedy_ones_cannot(
+    data: SlateData, users: FixedUsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The 50 items of highest reward are copies of each other; the best slate has one of them, and three others."""
+    monkeypatch.setattr(list_oracle, "NUM_GREEDY_CANDIDATES", 20)
+    monkeypatch.setattr(list_oracle, "greedy_slates", partial(greedy_slates, num_candidates=20))
+    users.base_NR[11:], users.base_NR[1:11] = 0.6, 0.5
+    users.item_embedding_ND = torch.cat([torch.zeros(1, 11), torch.eye(11)[1:], torch.eye(11)[:1].expand(50, -1)])
+    env = UserEnvironment(data, users, EnvironmentConfig(num_users=3, rho=1.0, slate_size=4))
+    assert (greedy_slates(env, env.request, 20, is_improved=True) > 10).all()
+    slate_BK = best_slates(env, env.request, torch.Generator().manual_seed(0))
+    assert ((slate_BK > 10).sum(dim=1) == 1).all()
 
 
 def test_samples_have_the_exact_mean_and_the_chains_agree(six: SlateData) -> None:
