@@ -162,7 +162,17 @@ def test_all_items_may_be_in_a_slate(six: SlateData) -> None:
     assert float((samples.slate_BK[:, 0] == best[0]).double().mean()) > 0.9
 
 
-class PositionUsers(CautiousUsers):
+class OwnUsers(CautiousUsers):
+    """Users who differ from each other in what they like and in how much of it is believed."""
+
+    def probabilities(self, state: Tensor, item_BC: Tensor) -> Tensor:
+        return super().probabilities(state, item_BC) * (0.3 + item_BC * state[:, None] % 7 / 10)[:, :, None]
+
+    def trust(self, state: Tensor, item_BC: Tensor) -> Tensor:
+        return super().trust(state, item_BC) * (0.5 + item_BC * state[:, None] % 5 / 10)
+
+
+class PositionUsers(OwnUsers):
     """At each position the probabilities are 0.8 of those at the one before."""
 
     def slate_probabilities(self, state: Tensor, slate_BK: Tensor) -> Tensor:
@@ -170,7 +180,7 @@ class PositionUsers(CautiousUsers):
         return self.probabilities(state, slate_BK) * share_K[:, None]
 
 
-@pytest.mark.parametrize("users_class", [FixedUsers, CautiousUsers, PositionUsers])
+@pytest.mark.parametrize("users_class", [FixedUsers, OwnUsers, PositionUsers])
 @pytest.mark.parametrize("effects", [{"rho": 0.4}, STRONG])
 def test_values_are_those_of_the_environment(
     data: SlateData, users_class: type[FixedUsers], effects: dict[str, float]
@@ -190,6 +200,33 @@ def test_values_are_those_of_the_environment(
     first = UserEnvironment(data, users, alone).expected_rewards(env.request, torch.full((5, 1), 7))
     torch.testing.assert_close(own_BN[:, 7], first)
     assert (own_BN[:, 0] == -torch.inf).all()
+
+
+def test_a_model_may_say_that_positions_make_no_difference(data: SlateData) -> None:
+    users = PositionUsers(data)
+    users.has_positions = False  # type: ignore[attr-defined]
+    env = UserEnvironment(data, users, EnvironmentConfig(num_users=5, slate_size=4))
+    assert not SlateValues.of(env, env.request).is_ordered
+
+
+def random_items(num_items: int) -> Tensor:
+    """Return 20 candidates of each of 12 users."""
+    return torch.rand(12, num_items, generator=torch.Generator().manual_seed(1)).topk(20, dim=1).indices + 1
+
+
+def test_each_user_has_a_search_of_their_own(data: SlateData) -> None:
+    """Searches end in different rounds, and each is that of a user who is alone."""
+    config = EnvironmentConfig.parse({"num_users": 12, "slate_size": 4, **STRONG}, "users")
+    env = UserEnvironment(data, OwnUsers(data), config)
+    values, item_BC = SlateValues.of(env, env.request), random_items(data.num_items)
+    start_BK = random_slates(env, env.request, torch.Generator().manual_seed(0))
+    done_BK = improved_slates(values, start_BK, item_BC)
+    start_BK = torch.cat([done_BK[:6], start_BK[6:]])  # of six users whose searches end in the first round
+    together = improved_slates(values, start_BK, item_BC)
+    assert torch.equal(together[:6], done_BK[:6])
+    for user in range(12):
+        row = torch.tensor([user])
+        assert torch.equal(improved_slates(values.of_requests(row), start_BK[row], item_BC[row])[0], together[user])
 
 
 def test_an_empty_position_changes_nothing(data: SlateData, cautious_users: CautiousUsers) -> None:

@@ -211,6 +211,9 @@ def test_list_effects_are_those_of_the_settings_or_of_the_simulator(
         users, _ = checkpoint.load_simulator(users, SlateData.open(data_folder))
     own = begin(tmp_path / "own", data_folder, users).users.config
     assert own.model_dump(include=set(EFFECTS)) == EFFECTS
+    if not is_in_memory:
+        resumed = OpenedRun.open(tmp_path / "own" / "run", must_match=True).users.config
+        assert resumed == own
     some = begin(tmp_path / "some", data_folder, users, saturation=0.0, category="category").users.config
     assert some.model_dump(include=set(EFFECTS)) == {**EFFECTS, "saturation": 0.0, "category": "category"}
     none = begin(tmp_path / "none", data_folder, simulator).users.config

@@ -17,7 +17,7 @@ def built_slates(values: SlateValues, item_BC: Tensor, slate_size: int) -> Tenso
     slate_BK = item_BC.new_zeros(len(item_BC), slate_size)
     for place in range(slate_size):
         reward_BC = values.rewards(_with_item(slate_BK, place, item_BC)).masked_fill(
-            _is_taken(slate_BK, place, item_BC), -torch.inf
+            _is_taken(slate_BK, item_BC), -torch.inf
         )
         slate_BK[:, place] = item_BC.gather(1, reward_BC.argmax(dim=1, keepdim=True))[:, 0]
     return slate_BK
@@ -38,7 +38,7 @@ def improved_slates(values: SlateValues, slate_BK: Tensor, item_BC: Tensor) -> T
         some, slate_XK, reward_X = values.of_requests(row_X), slate_BK[row_X], reward_B[row_X]
         for place in range(size):
             option_XCK = _with_item(slate_XK, place, item_BC[row_X])
-            is_taken_XC = _is_taken(slate_XK, place, item_BC[row_X])
+            is_taken_XC = _is_taken(slate_XK, item_BC[row_X])
             slate_XK, reward_X = _better(some, slate_XK, reward_X, option_XCK, is_taken_XC)
         if values.is_ordered and size > 1:
             slate_XK, reward_X = _better(some, slate_XK, reward_X, _exchanges(slate_XK))
@@ -67,11 +67,9 @@ def _with_item(slate_BK: Tensor, place: int, item_BC: Tensor) -> Tensor:
     return option_BCK
 
 
-def _is_taken(slate_BK: Tensor, place: int, item_BC: Tensor) -> Tensor:
-    """Return which candidates stand at another position of the slate, (B, C)."""
-    others_BK = slate_BK.clone()
-    others_BK[:, place] = 0
-    return (others_BK[:, None] == item_BC[:, :, None]).any(dim=2)
+def _is_taken(slate_BK: Tensor, item_BC: Tensor) -> Tensor:
+    """Return which candidates the slate already has, (B, C)."""
+    return (slate_BK[:, None] == item_BC[:, :, None]).any(dim=2)
 
 
 def _exchanges(slate_BK: Tensor) -> Tensor:
