@@ -25,6 +25,7 @@ from gfn4rec.evaluation.held_out_protocol import (
     measure_references,
     weighted_name,
 )
+from gfn4rec.evaluation.list_frontier import measure_list_frontier
 from gfn4rec.evaluation.oracle import oracle_share
 from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log
 from gfn4rec.evaluation.scores import evaluate_scores as measure_scores
@@ -37,6 +38,7 @@ from gfn4rec.schema import Sampling
 from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.simulator.environment import UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.training.config import OnlineConfig, RunSettings, log_settings
@@ -217,11 +219,12 @@ def train_simulator(
     config: ResponseTrainingConfig | None = None,
     device: torch.device | str = "cpu",
     progress: bool = False,
+    effects: ListEffects = NO_EFFECTS,
 ) -> UserModel:
     """Train simulated users on a log, save them in `out`, and return them, ready for an environment.
 
-    `rho` is the strength of item influence, by default that of the data set. By default the users are cautious: they
-    respond less to items that users hardly ever choose. `config=ResponseTrainingConfig()` trains the paper's.
+    `rho` is the strength of item influence, by default the data set's; `effects` are other list effects. Users are
+    cautious and respond less to items that they hardly ever choose; `ResponseTrainingConfig()` trains the paper's.
 
     >>> users = train_simulator("data/tiny", "simulators/another", num_epochs=1)
     >>> users.item_embedding_ND.shape  # a row for each item, and one for padding
@@ -243,7 +246,7 @@ def train_simulator(
                 bar.advance(title, step, num_steps, f"loss {loss:.4f}")
 
         influence = opened.manifest.rho if rho is None else rho
-        train_response_model(opened, config, Path(out), influence, report=report)
+        train_response_model(opened, config, Path(out), influence, report=report, effects=effects)
     return SimulatorFiles.open(Path(out)).load(opened)
 
 
@@ -292,12 +295,13 @@ def evaluate(
     num_slates: int = MOST_SLATES,
     references: References | None = None,
     pessimism: float | None = None,
+    list_oracle: bool = False,
 ) -> Evaluation:
     """Evaluate the policy of a run on test slates and in the simulator, greedy and at each temperature.
 
     Without a simulator, only the test slates are evaluated, at most `num_slates` by held-out metrics. `liked` is the
-    smallest reward of a liked item there, `pessimism` replaces that of the simulated users. `notify` receives notes on
-    damaged checkpoints, an unfinished run or changed data. `oracles` and `references` hold those measured before.
+    smallest reward of a liked item there, `pessimism` replaces that of the users, `list_oracle` measures that one, too.
+    `notify` receives notes on checkpoints and data. `oracles` and `references` hold those measured before.
 
     >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
     >>> list(evaluation.rows), list(evaluation.held_out.references)
@@ -307,12 +311,11 @@ def evaluate(
     samplings = _samplings(temperatures, reward_weights, opened)
     num_test, tests = len(opened.data.split("test")), HeldOut.of(opened.data, liked, num_slates)
     rows, oracle = dict[str, dict[str, float]](), list[FrontierPoint]()
-    if opened.has_users or not num_test or pessimism is not None:  # without a simulator, it is missed
-        environment = _environment(opened, pessimism, seed)
-        oracle = _measure_oracle(opened, environment, oracle_batches, seed, report, oracles)
-        for name, sampling in samplings.items():
-            metrics = partial(report, name)
-            rows[name] = evaluate_in_simulator(opened.policy, environment, sampling, num_batches, seed, metrics)
+    if opened.has_users or not num_test or pessimism is not None or list_oracle:  # without a simulator, it is missed
+        users, policy = _environment(opened, pessimism, seed), opened.policy
+        oracle = _measure_oracle(opened, users, oracle_batches, seed, report, oracles, list_oracle)
+        for name, way in samplings.items():
+            rows[name] = evaluate_in_simulator(policy, users, way, num_batches, seed, partial(report, name))
     test = evaluate_on_log(opened.policy, opened.data, batch_size=min(128, num_test)) if num_test else None
     return Evaluation(rows, oracle, test, _measure_held_out(opened, tests, reward_weights, references, report))
 
@@ -345,14 +348,17 @@ def _measure_oracle(
     seed: int,
     report: EvaluationReport,
     oracles: Oracles | None,
+    list_oracle: bool,
 ) -> list[FrontierPoint]:
     """Return the oracle's points, measured unless they are known; none if they are not asked for."""
     if not num_batches:
         return []
-    oracles = {} if oracles is None else oracles  # all of them with the same pessimism
+    oracles = {} if oracles is None else oracles  # all of them with the same pessimism, with or without lists
     key = _oracle_key(opened, seed)
     if key not in oracles:
         oracles[key] = measure_frontier(environment, num_batches=num_batches, seed=seed, report=report)
+        if list_oracle:
+            oracles[key] += measure_list_frontier(environment, num_batches=num_batches, seed=seed, report=report)
     return oracles[key]
 
 

@@ -90,6 +90,23 @@ def test_evaluate(cli: Cli, folder: Path, tmp_path: Path) -> None:
     assert unsorted["T=1"]["r_mrr"] != rows["T=1"]["r_mrr"]
 
 
+def test_evaluate_with_the_list_oracle(cli: Cli, fails: Callable[..., str], folder: Path) -> None:
+    command = ["evaluate", folder / "run", "--batches", 1, "--oracle-batches", 1]
+    without = json.loads(cli(*command, "--json").out)["runs"]["run"]
+    found = json.loads(cli(*command, "--list-oracle", "--json").out)["runs"]["run"]
+    assert {**found["rows"]["greedy"], "oracle_share": 0} == {**without["rows"]["greedy"], "oracle_share": 0}
+    assert found["oracle"][: len(without["oracle"])] == without["oracle"]
+    lists = found["oracle"][len(without["oracle"]) :]
+    assert [point["sampler"] for point in lists] == ["list"] * 5 + ["best found"]
+    assert all(point["gap_error"] > 0 for point in lists[:5])
+    assert max(point["reward"] for point in found["oracle"]) == lists[-1]["reward"]
+    text = cli(*command, "--list-oracle").out
+    assert "best slates found" in text
+    assert "list oracle: reward of chains from greedy slates less that from random slates: " in text
+    command = ["evaluate", folder / "run", "--oracle-batches", 0, "--list-oracle"]
+    assert "--list-oracle: needs batches to measure it with" in fails(*command)
+
+
 def test_evaluate_heeds_seed_ranking_and_simulator(cli: Cli, folder: Path, data_folder: Path, tmp_path: Path) -> None:
     train = ["simulator", "train", data_folder, "--out", tmp_path / "other", "--config", folder / "model.toml"]
     assert cli(*train, "--seed", 5).code == 0

@@ -34,6 +34,22 @@ def data(cli: Cli, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+def test_list_effects_are_stored_with_a_simulator(cli: Cli, fails: Fails, data: Path, tmp_path: Path) -> None:
+    sim = tmp_path / "sim"
+    train = ("simulator", "train", data, "--out", sim, "--config", tmp_path / "settings.toml", "--paper")
+    assert "--effect saturation: write key=value" in fails(*train, "--effect", "saturation")
+    assert "--effect: unknown key 'saturate'; did you mean 'saturation'?" in fails(*train, "--effect", "saturate=1")
+    assert "--effect: saturation: Input should be less than or equal to 1" in fails(*train, "--effect", "saturation=2")
+    assert "category tagz: " in fails(*train, "--effect", "saturation=1", "--effect", "category=tagz")
+    assert not sim.exists()
+    cli(*train, "--effect", "saturation=1", "--effect", "category=tags", "--effect", "position_decay=1")
+    stored = json.loads((sim / "manifest.json").read_text())["effects"]
+    assert (stored["saturation"], stored["category"], stored["position_decay"]) == (1.0, "tags", 1.0)
+    frontier = ("simulator", "frontier", sim, "--data", data, "--batches", 2, "--users", 8, "--temperature", "1")
+    points = json.loads(cli(*frontier, "--json").out)["points"]
+    assert max(point["reward"] for point in points) < 1 / 6 * 3  # one of six items is looked at
+
+
 def test_train_and_frontier(cli: Cli, fails: Fails, data: Path, tmp_path: Path) -> None:
     sim = tmp_path / "sim"
     train = ("simulator", "train", data, "--out", sim, "--config", tmp_path / "settings.toml")

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from gfn4rec import api
+from gfn4rec.config import identity_values
+from gfn4rec.data.identity import content_of
 from gfn4rec.errors import UserError
-from gfn4rec.experiments.benchmark import Benchmark
+from gfn4rec.experiments.benchmark import Benchmark, digest
 from gfn4rec.experiments.jobs.execute import execute
 from gfn4rec.experiments.jobs.job import Job
 from gfn4rec.experiments.jobs.run_directories import find_run_directory, open_run
 from gfn4rec.simulator.checkpoint import WEIGHTS
+from gfn4rec.simulator.effects import ListEffects
 from gfn4rec.training import online
 from gfn4rec.training.recording import MetricsWriter
 from gfn4rec.training.run import Run
@@ -34,6 +37,9 @@ def test_the_key_tells_jobs_apart(benchmark: Benchmark) -> None:
         small_job(num_steps=13),
         small_job(b_f=0.25),
         small_job(rho=0.3),
+        small_job(saturation=0.3),
+        small_job(cascade=0.3),
+        small_job(category="tags"),
         small_job("gfn", "offline"),
     ]
     for key_of in (Job.key, Job.training_key, Job.legacy_key):
@@ -52,12 +58,32 @@ def test_how_a_run_is_measured_does_not_change_the_key_of_its_training(
 
 
 @pytest.mark.parametrize(
-    "change", [{"rho": 0.05}, {"model": {"dim": 8}}, {"files": {WEIGHTS: "y"}}, {"kind": "reference"}]
+    "change",
+    [
+        {"rho": 0.05},
+        {"model": {"dim": 8}},
+        {"files": {WEIGHTS: "y"}},
+        {"kind": "reference"},
+        {"effects": ListEffects(complements=0.5)},
+        {"effects": ListEffects(complements=0.5, category="tags")},
+    ],
 )
 def test_the_key_tells_simulators_apart(benchmark: Benchmark, change: dict[str, object]) -> None:
     other = Benchmark(benchmark.data_path, benchmark.simulator_path)
     other.__dict__["simulator"] = benchmark.simulator.model_copy(update=change)
     assert small_job().key(other) != small_job().key(benchmark)
+
+
+def test_a_simulator_without_list_effects_has_the_key_that_it_had_before_there_were_any(benchmark: Benchmark) -> None:
+    """Benchmarks and jobs of older results are identified by these values alone."""
+    users = benchmark.simulator
+    parts = [users.kind, users.model, users.files[WEIGHTS], users.rho]
+    content = identity_values(content_of(benchmark.data))
+    assert benchmark.identity == digest({**content, "simulator": parts})
+    named = Benchmark(benchmark.data_path, benchmark.simulator_path)
+    named.__dict__["simulator"] = users.model_copy(update={"effects": ListEffects(category="tags")})
+    assert named.identity == benchmark.identity  # a category alone changes nothing
+    assert set(small_job().users(benchmark)) == {"num_users", "episode_length", "rho"}
 
 
 @pytest.mark.parametrize("change", ["weights", "files", "settings"])

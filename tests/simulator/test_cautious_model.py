@@ -246,7 +246,7 @@ def test_it_learns_that_users_look_less_at_later_positions(tmp_path: Path) -> No
     gaps_K = (shown_BK - shown_BK[:, :1]).mean(dim=0)
     torch.testing.assert_close(gaps_K, learned_KR[:, 0] * model.calibration_2R[0, 0], atol=1e-3, rtol=0)
     environment = UserEnvironment(data, model, EnvironmentConfig(num_users=100, rho=0.0, slate_size=3))
-    raw_BKR, *_ = environment.probabilities(data.latest(torch.arange(1, 101)), slate_BK)
+    raw_BKR = environment.outlook(data.latest(torch.arange(1, 101)), slate_BK).raw
     torch.testing.assert_close(raw_BKR[:, :, 0].logit(), shown_BK, atol=1e-4, rtol=0)
 
 

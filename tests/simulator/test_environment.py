@@ -53,7 +53,8 @@ def test_somebody_elses_simulator_fits(data: SlateData, users: FixedUsers) -> No
 def test_trust_multiplies_what_is_left_by_influence(data: SlateData, cautious_users: CautiousUsers) -> None:
     env = environment(data, cautious_users, CONFIG.model_copy(update={"rho": 0.3}))
     slate_BK = slates(data, torch.Generator().manual_seed(2))
-    raw_BKR, probability_BKR, similarity_BK = env.probabilities(env.request, slate_BK)
+    outlook = env.outlook(env.request, slate_BK)
+    raw_BKR, probability_BKR, similarity_BK = outlook.raw, outlook.probabilities(), outlook.similarity
     for row, place in ((0, 0), (3, 2), (7, 1)):
         item = int(slate_BK[row, place])
         share, trust = item / data.num_items, (item / data.num_items) ** 2
@@ -64,9 +65,9 @@ def test_trust_multiplies_what_is_left_by_influence(data: SlateData, cautious_us
     cautious_users.item_embedding_ND[data.num_items] *= -1
     cautious_users.trust_N[data.num_items] = 0.5
     slate_BK = torch.tensor([[data.num_items, 1, 2]]).expand(8, -1)
-    raw_BKR, probability_BKR, _ = env.probabilities(env.request, slate_BK)
-    assert float(raw_BKR[0, 0, 0]) > 0.51
-    assert float(probability_BKR[0, 0, 0]) == pytest.approx(0.5)
+    outlook = env.outlook(env.request, slate_BK)
+    assert float(outlook.raw[0, 0, 0]) > 0.51
+    assert float(outlook.probabilities()[0, 0, 0]) == pytest.approx(0.5)
 
 
 def test_influence_lowers_the_expected_reward_by_rho_times_similarity(data: SlateData, users: FixedUsers) -> None:

@@ -17,8 +17,8 @@ CONFIG = EnvironmentConfig(num_users=2, rho=0.3, slate_size=2)
 
 
 def expected_reward(env: UserEnvironment, slate: tuple[int, ...]) -> float:
-    _, probability, _ = env.probabilities(env.request, torch.tensor([slate, slate]))
-    return float((probability[0] @ env.data.weight_R).mean())
+    outlook = env.outlook(env.request, torch.tensor([slate, slate]))
+    return float((outlook.probabilities()[0] @ env.data.weight_R).mean())
 
 
 @pytest.mark.parametrize("includes_self", [False, True])

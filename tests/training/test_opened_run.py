@@ -14,6 +14,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.nn import weights
 from gfn4rec.policies.cf import CF
 from gfn4rec.simulator import checkpoint
+from gfn4rec.simulator.effects import ListEffects
 from gfn4rec.simulator.protocol import trusted
 from gfn4rec.simulator.response_model import ResponseModelConfig
 from gfn4rec.training.opened_run import OpenedRun, Users
@@ -194,6 +195,60 @@ def test_a_simulator_with_another_pessimism_is_another(data_folder: Path, simula
     edit_manifest(tmp_path / "other", pessimism=2.0)
     with pytest.raises(UserError, match="not the simulator of this run, or changed since"):
         assert OpenedRun.open(run.directory, simulator=tmp_path / "other", must_match=True).users
+
+
+EFFECTS = {"saturation": 0.3, "complements": 0.4, "position_decay": 0.1, "cascade": 0.2, "category": "tags"}
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_list_effects_are_those_of_the_settings_or_of_the_simulator(
+    data_folder: Path, simulator: Path, tmp_path: Path, is_in_memory: bool
+) -> None:
+    shutil.copytree(simulator, tmp_path / "other")
+    edit_manifest(tmp_path / "other", effects=EFFECTS)
+    users: Any = tmp_path / "other"
+    if is_in_memory:
+        users, _ = checkpoint.load_simulator(users, SlateData.open(data_folder))
+    own = begin(tmp_path / "own", data_folder, users).users.config
+    assert own.model_dump(include=set(EFFECTS)) == EFFECTS
+    if not is_in_memory:
+        resumed = OpenedRun.open(tmp_path / "own" / "run", must_match=True).users.config
+        assert resumed == own
+    some = begin(tmp_path / "some", data_folder, users, saturation=0.0, category="category").users.config
+    assert some.model_dump(include=set(EFFECTS)) == {**EFFECTS, "saturation": 0.0, "category": "category"}
+    none = begin(tmp_path / "none", data_folder, simulator).users.config
+    assert ListEffects.of(none) == ListEffects()
+    every = begin(tmp_path / "all", data_folder, simulator, **EFFECTS)
+    assert every.users.config.model_dump(include=set(EFFECTS)) == EFFECTS
+    again = OpenedRun.open(every.run.directory)  # what was trained with is evaluated with
+    assert again.users.config == every.users.config
+    assert again.users.evaluation_environment("online", 0).config == every.users.config
+
+
+def test_a_simulator_with_other_list_effects_is_another(data_folder: Path, simulator: Path, tmp_path: Path) -> None:
+    run = begin(tmp_path, data_folder, simulator).run
+    shutil.copytree(simulator, tmp_path / "other")
+    edit_manifest(tmp_path / "other", effects={"cascade": 0.2})
+    with pytest.raises(UserError, match="not the simulator of this run, or changed since"):
+        assert OpenedRun.open(run.directory, simulator=tmp_path / "other", must_match=True).users
+
+
+def test_a_wrong_category_leaves_no_run_behind(data_folder: Path, simulator: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="category length: synthetic-tiny has no such item feature with categories"):
+        begin(tmp_path, data_folder, simulator, saturation=0.5, category="length")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_simulator_keeps_the_effects_that_it_is_made_with(data_folder: Path, tmp_path: Path) -> None:
+    sizes = ResponseModelConfig(dim=8, embedding_dim=8, num_heads=2, feedforward_dim=16, state_dim=16)
+    config, data = ResponseTrainingConfig(model=sizes, num_epochs=1), SlateData.open(data_folder)
+    with pytest.raises(UserError, match="category tag: .* did you mean 'tags'?"):
+        train_response_model(data, config, tmp_path / "sim", 0.1, effects=ListEffects(saturation=0.5, category="tag"))
+    assert not (tmp_path / "sim").exists()
+    effects = ListEffects(saturation=0.5, cascade=0.25)
+    manifest = train_response_model(data, config, tmp_path / "sim", 0.1, effects=effects)
+    model, read = checkpoint.load_simulator(tmp_path / "sim", data)
+    assert manifest.effects == read.effects == model.effects == effects
 
 
 def test_users_in_memory_are_those_of_their_directory(data_folder: Path, simulator: Path, tmp_path: Path) -> None:

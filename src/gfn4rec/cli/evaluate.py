@@ -47,6 +47,14 @@ def evaluate_command(
     oracle_batches: Annotated[
         int, typer.Option(min=0, help="Batches of users to measure the oracles with; 0 leaves them out.")
     ] = 20,
+    list_oracle: Annotated[
+        bool,
+        typer.Option(
+            "--list-oracle",
+            help="Measure the list oracle, too, which sees how items of a slate change each other's responses. "
+            "It takes some seconds for each batch and temperature.",
+        ),
+    ] = False,
     reward_weight: Annotated[
         str,
         typer.Option(
@@ -89,7 +97,7 @@ def evaluate_command(
     temperatures = parse_numbers("--temperature", temperature)
     weights = parse_numbers("--reward-weight", reward_weight, with_zero=True)
     check_plot(plot)
-    _check_choices(ranking, liked)
+    _check_choices(ranking, liked, list_oracle and not oracle_batches)
     if plot is not None and simulator is None:
         _refuse_empty_plot(plot, directories)
     chosen = choose_device(device, threads)
@@ -115,6 +123,7 @@ def evaluate_command(
                 liked,
                 references=references,
                 pessimism=pessimism,
+                list_oracle=list_oracle,
             )
     report = _report(evaluations, oracles, ranking == "unsorted")
     if plot is not None:
@@ -193,11 +202,13 @@ class _Report:
         return groups
 
 
-def _check_choices(ranking: str, liked: float | None) -> None:
+def _check_choices(ranking: str, liked: float | None, is_list_oracle_idle: bool) -> None:
     if ranking not in _RULES:
         raise UserError(f"--ranking {ranking}: choose {' or '.join(_RULES)}")
     if liked is not None and not math.isfinite(liked):
         raise UserError(f"--liked {liked}: write a finite number, the smallest reward of a liked item")
+    if is_list_oracle_idle:
+        raise UserError("--list-oracle: needs batches to measure it with; give --oracle-batches a number above 0")
 
 
 def _refuse_empty_plot(plot: Path, directories: list[Path]) -> None:

@@ -42,6 +42,20 @@ def print_oracle(title: str, points: Sequence["FrontierPoint"]) -> None:
         texts = (metric.write(value) for metric, value in zip(metrics, values, strict=True))
         printed.add_row(point.label, temperature, *texts, f"{point.clipped_share:.2%}")
     out().print(printed)
+    _print_convergence(points)
+
+
+def _print_convergence(points: Sequence["FrontierPoint"]) -> None:
+    """Print how far the list oracle's chains from different starts agree, if it was measured."""
+    from gfn4rec.evaluation.list_frontier import ListPoint
+
+    lists = [point for point in points if isinstance(point, ListPoint)]
+    if not lists:
+        return
+    gaps = (f"{point.reward_gap:+.4f} ± {point.gap_error:.4f} at {point.temperature:g}" for point in lists)
+    out().print(f"list oracle: reward of chains from greedy slates less that from random slates: {', '.join(gaps)}")
+    if apart := [f"{point.temperature:g}" for point in lists if not point.has_converged]:
+        out().print(f"list oracle: not converged at {', '.join(apart)}; its rewards there are no bound")
 
 
 def print_held_out(results: "HeldOutResults", rows: Rows) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following, threads_to_keep
+from gfn4rec.cli.list_effects import EffectOption, read_effects
 from gfn4rec.cli.metrics import print_oracle
 from gfn4rec.cli.output import INTERRUPTED, JsonOption, check_plot, out, parse_numbers, print_json, table, tell, working
 from gfn4rec.data.describe import FEWEST_POSITIVES
@@ -59,6 +60,7 @@ def train_command(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the log, at most; default: 10.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, batches and dropout; default: 0.")] = None,
     rho: RhoOption = None,
+    effect: EffectOption = None,
     pessimism: Annotated[
         float | None,
         typer.Option(
@@ -100,6 +102,7 @@ def train_command(
         raise UserError("--paper: the paper's simulator has no pessimism; leave out one of the two")
     if not paper:
         settings = settings.with_caution(pessimism)
+    effects = read_effects(effect)
     stored = read_simulator_manifest(target).num_threads if resume else None
     chosen = choose_device(device, threads or stored or threads_to_keep(None))
     with working(f"opening {directory}") as work:
@@ -111,7 +114,7 @@ def train_command(
 
         try:
             influence = data.manifest.rho if rho is None else rho
-            manifest = train_response_model(data, settings, target, influence, resume, report)
+            manifest = train_response_model(data, settings, target, influence, resume, report, effects)
         except KeyboardInterrupt:
             is_saved = (target / MANIFEST).exists()
             tell("stopped; add --resume to continue" if is_saved else "stopped in the first epoch; nothing was saved")
@@ -135,6 +138,7 @@ def import_command(
     data: DataOption,
     target: OutOption,
     rho: RhoOption = None,
+    effect: EffectOption = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -146,10 +150,11 @@ def import_command(
     from gfn4rec.training.reference_import import import_reference
 
     refuse_foreign(target, FORMAT)
+    effects = read_effects(effect)
     with working(f"reading {weights}"):
         opened = SlateData.open(data, device=choose_device(device, threads))
         influence = opened.manifest.rho if rho is None else rho
-        manifest = import_reference(weights, opened, target, influence)
+        manifest = import_reference(weights, opened, target, influence, effects)
     _print(manifest, target, as_json)
 
 
@@ -164,6 +169,13 @@ def frontier_command(
     ] = "0.3,0.15,0.1,0.05,0.01",
     batches: Annotated[int, typer.Option(min=1, help="Batches of users to average over.")] = 50,
     users: Annotated[int, typer.Option(min=1, help="Users in a batch.")] = 128,
+    list_oracle: Annotated[
+        bool,
+        typer.Option(
+            "--list-oracle",
+            help="Measure the list oracle, too; it takes some seconds for each batch and temperature.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of users and slates.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a PNG of reward against coverage and diversity (ILD).")
@@ -176,23 +188,27 @@ def frontier_command(
 
     Oracles see the simulator's true response probabilities. The pointwise oracle samples items by their expected
     rewards, at each temperature. The slate-aware greedy oracle builds each slate item by item, and takes into account
-    that similar items lower each other's responses. A good policy comes close to the oracles.
+    that items change each other's responses. The list oracle (--list-oracle) samples whole slates by their expected
+    rewards. A good policy comes close to the oracles.
     """
-    from gfn4rec.data.dataset import HISTORY_LENGTH, SlateData
+    from gfn4rec.data.dataset import SlateData
     from gfn4rec.evaluation.frontier import measure_frontier
+    from gfn4rec.evaluation.list_frontier import measure_list_frontier
     from gfn4rec.evaluation.plots import plot_frontier
     from gfn4rec.simulator.checkpoint import SimulatorFiles
-    from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
+    from gfn4rec.training.config import UsersConfig
+    from gfn4rec.training.opened_run import Users
 
     temperatures = parse_numbers("--temperature", temperature)
     check_plot(plot)
     with working(f"opening {directory}") as work:
-        files = SimulatorFiles.open(directory)
-        history_length = max(HISTORY_LENGTH, files.history_length)
-        opened = SlateData.open(data, history_length, choose_device(device, threads))
-        config = EnvironmentConfig(num_users=users, rho=files.manifest.rho, slate_size=opened.slate_size)
-        environment = UserEnvironment(opened, files.load(opened), config, seed)
-        points = measure_frontier(environment, temperatures, batches, seed, following(threads, work.advance))
+        opened = SlateData.open(data, device=choose_device(device, threads))
+        loaded = Users.load(SimulatorFiles.open(directory), opened, UsersConfig(num_users=users))
+        environment = loaded.environment(seed)
+        follow = following(threads, work.advance)
+        points = measure_frontier(environment, temperatures, batches, seed, follow)
+        if list_oracle:
+            points += measure_list_frontier(environment, temperatures, batches, seed, follow)
     if plot is not None:
         plot.write_bytes(plot_frontier(points))
     if as_json:

@@ -6,7 +6,8 @@ from the current interest. Responses are independent, with the probability
 
     sigmoid(bias_b + affinity * <interest, factor> + quality - similarity * mean cosine to the slate's other items)
 
-so `GroundTruth` gives the probability of every response exactly.
+so `GroundTruth` gives the probability of every response exactly. Some presets have further list effects, which change
+these probabilities (`synthetic_effects.py`); their logs say what was shown together, and where.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pydantic import Field, model_validator
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.interactions import Behaviour, Feature, FeatureTable, Interactions
+from gfn4rec.data.synthetic_effects import LoggedEffects, examination, stopped, with_categories
 from gfn4rec.seeding import numpy_generator
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -39,8 +41,11 @@ class SyntheticBehaviour(StrictConfig):
     weight: float = 1.0
 
 
-class SyntheticConfig(StrictConfig):
-    """The size of a synthetic log, and the parameters of the model that draws it."""
+class SyntheticConfig(LoggedEffects):
+    """The size of a synthetic log, and the parameters of the model that draws it.
+
+    The rate of a behaviour is that among items which users look at, without the list effects of `LoggedEffects`.
+    """
 
     num_users: int = Field(ge=1)
     num_items: int = Field(ge=1)
@@ -69,9 +74,14 @@ def _behaviours(**rates: float) -> tuple[SyntheticBehaviour, ...]:
 
 
 _PLAIN = _behaviours(click=0.45, like=0.12, share=0.015, hate=0.004)
+_SMALL = SyntheticConfig(num_users=600, num_items=400, num_rows=60_000, behaviours=_PLAIN)
 PRESETS = {
     "tiny": SyntheticConfig(num_users=80, num_items=60, num_rows=4_800, num_categories=6, behaviours=_PLAIN),
-    "small": SyntheticConfig(num_users=600, num_items=400, num_rows=60_000, behaviours=_PLAIN),
+    "small": _SMALL,
+    "saturation": _SMALL.model_copy(update={"saturation": 0.4}),
+    "complements": _SMALL.model_copy(update={"complements": 0.5}),
+    "decay": _SMALL.model_copy(update={"position_decay": 0.15}),
+    "cascade": _SMALL.model_copy(update={"cascade": 0.5}),
     "ml1m": SyntheticConfig(
         num_users=6_040,
         num_items=3_706,
@@ -121,9 +131,17 @@ class GroundTruth:
         logits: Floats = config.affinity * affinity + self.item_quality[slate] - config.similarity * similarity
         return logits
 
+    def attraction(self, user: Ints, progress: Floats, slate: Ints) -> Floats:
+        """Return the probability of each behaviour for each item of each slate if the user looks at it, (n, K, R)."""
+        probability = _sigmoid(self.logits(user, progress, slate)[:, :, None] + self.bias)
+        return with_categories(probability, self.item_category[slate], self.config)
+
     def probabilities(self, user: Ints, progress: Floats, slate: Ints) -> Floats:
         """Return the true probability of each behaviour for each item of each slate, (n, K, R)."""
-        return _sigmoid(self.logits(user, progress, slate)[:, :, None] + self.bias)
+        attraction = self.attraction(user, progress, slate)
+        if not self.config.has_stops:
+            return attraction
+        return attraction * examination(attraction, self.config)[:, :, None]
 
 
 class SyntheticOrigin(StrictConfig):
@@ -144,6 +162,7 @@ def generate(config: SyntheticConfig, seed: int = 0) -> tuple[GroundTruth, Inter
     log = pl.DataFrame(
         {"user": np.repeat(user + 1, config.slate_size), "item": (slate + 1).ravel(), "time": time.ravel()}
         | {name: response[:, position] for position, name in enumerate(names)}
+        | (_shown(slate.shape) if config.has_effects else {})
     )
     interactions = Interactions(
         log=log,
@@ -268,14 +287,22 @@ def _calibrated(truth: GroundTruth, user: Ints, progress: Floats, slate: Ints, s
 
 
 def _responses(truth: GroundTruth, user: Ints, progress: Floats, slate: Ints, seed: int) -> npt.NDArray[np.uint8]:
-    rng = numpy_generator(seed, "synthetic/responses")
+    rng, stops = numpy_generator(seed, "synthetic/responses"), numpy_generator(seed, "synthetic/stops")
     response = np.empty((slate.size, len(truth.bias)), dtype=np.uint8)
     for chunk in _chunks(len(user)):
-        probability = truth.probabilities(user[chunk], progress[chunk], slate[chunk])
-        flips = rng.random(probability.shape, dtype=np.float32) < probability
+        attraction = truth.attraction(user[chunk], progress[chunk], slate[chunk])
+        flips = rng.random(attraction.shape, dtype=np.float32) < attraction
+        if truth.config.has_stops:
+            flips = stopped(flips, truth.config, stops)
         rows = slice(chunk.start * slate.shape[1], chunk.start * slate.shape[1] + flips.shape[0] * flips.shape[1])
         response[rows] = flips.reshape(-1, flips.shape[2])
     return response
+
+
+def _shown(shape: tuple[int, ...]) -> dict[str, Ints]:
+    """Return the slate of each row, and its position there, from 1."""
+    slate, position = np.indices(shape)
+    return {"slate": slate.ravel() + 1, "position": position.ravel() + 1}
 
 
 def _user_table(truth: GroundTruth, seed: int) -> FeatureTable:

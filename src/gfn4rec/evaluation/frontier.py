@@ -18,7 +18,15 @@ TEMPERATURES: Final = (0.3, 0.15, 0.1, 0.05, 0.01)
 RANDOM: Final = "random"
 POINTWISE: Final = "boltzmann"
 GREEDY: Final = "greedy, slate-aware"
-_LABELS: Final = {RANDOM: "random slates", POINTWISE: "pointwise oracle", GREEDY: "slate-aware greedy oracle"}
+LIST: Final = "list"
+BEST: Final = "best found"
+_LABELS: Final = {
+    RANDOM: "random slates",
+    POINTWISE: "pointwise oracle",
+    GREEDY: "slate-aware greedy oracle",
+    LIST: "list oracle",
+    BEST: "best slates found",
+}
 
 Choose: TypeAlias = Callable[[UserEnvironment, Request, torch.Generator], Tensor]
 
@@ -47,7 +55,9 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True)
-class _Sampler:
+class Sampler:
+    """A way of choosing slates."""
+
     name: str
     temperature: float | None
     choose: Choose
@@ -64,19 +74,30 @@ def measure_frontier(
 
     All of them meet the same users.
     """
+    return measure_samplers(environment, _samplers(temperatures), num_batches, seed, report)
+
+
+def measure_samplers(
+    environment: UserEnvironment,
+    samplers: Sequence[Sampler],
+    num_batches: int,
+    seed: int,
+    report: Callable[[str, int, int], None],
+) -> list[FrontierPoint]:
+    """Measure samplers that all meet the same users."""
     points = []
-    for sampler in _samplers(temperatures):
+    for sampler in samplers:
         name = _LABELS[sampler.name]
         label = name if sampler.temperature is None else f"{name} {sampler.temperature:g}"
         points.append(_measure(environment, sampler, num_batches, seed, partial(report, label)))
     return points
 
 
-def _samplers(temperatures: Sequence[float]) -> list[_Sampler]:
+def _samplers(temperatures: Sequence[float]) -> list[Sampler]:
     return [
-        _Sampler(RANDOM, None, random_slates),
-        *(_Sampler(POINTWISE, value, partial(_pointwise_slates, temperature=value)) for value in temperatures),
-        _Sampler(GREEDY, None, lambda environment, request, _: greedy_slates(environment, request)),
+        Sampler(RANDOM, None, random_slates),
+        *(Sampler(POINTWISE, value, partial(_pointwise_slates, temperature=value)) for value in temperatures),
+        Sampler(GREEDY, None, lambda environment, request, _: greedy_slates(environment, request)),
     ]
 
 
@@ -87,7 +108,7 @@ def _pointwise_slates(
 
 
 def _measure(
-    environment: UserEnvironment, sampler: _Sampler, num_batches: int, seed: int, report: Callable[[int, int], None]
+    environment: UserEnvironment, sampler: Sampler, num_batches: int, seed: int, report: Callable[[int, int], None]
 ) -> FrontierPoint:
     stream = f"frontier/{sampler.name}/{sampler.temperature}"
     generator = torch_generator(seed, stream, environment.data.device)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gfn4rec.evaluation.frontier import POINTWISE, FrontierPoint
+from gfn4rec.evaluation.frontier import LIST, POINTWISE, FrontierPoint
 from gfn4rec.evaluation.oracle import frontier_line
 from gfn4rec.metrics import METRICS
 from gfn4rec.simulator.plots import figure_bytes
@@ -40,13 +40,14 @@ def plot_policies(policies: Mapping[str, Rows], oracles: Mapping[str, Sequence[F
 
 
 def _draw_frontier(axis: Axes, points: Sequence[FrontierPoint], key: str) -> None:
-    line = [point for point in points if point.sampler == POINTWISE]
-    places = [getattr(point, key) for point in line]
-    axis.plot(places, [point.reward for point in line], marker="o", label=line[0].label if line else None)
-    for place, point in zip(places, line, strict=True):
-        axis.annotate(f"{point.temperature:g}", (place, point.reward), fontsize="small")
+    for sampler in (POINTWISE, LIST):
+        line = [point for point in points if point.sampler == sampler]
+        places = [getattr(point, key) for point in line]
+        axis.plot(places, [point.reward for point in line], marker="o", label=line[0].label if line else None)
+        for place, point in zip(places, line, strict=True):
+            axis.annotate(f"{point.temperature:g}", (place, point.reward), fontsize="small")
     for point in points:
-        if point.sampler != POINTWISE:
+        if point.sampler not in (POINTWISE, LIST):
             axis.plot([getattr(point, key)], [point.reward], marker="s", linestyle="", label=point.label)
     _label(axis, key)
 

@@ -56,6 +56,8 @@ class Benchmark:
         simulator = [self.simulator.kind, self.simulator.model, self.simulator.files[WEIGHTS], self.simulator.rho]
         if self.simulator.pessimism:
             simulator.append(self.simulator.pessimism)
+        if effects := self.simulator.effects.strengths():
+            simulator.append(effects)
         return digest({**identity_values(content_of(self.data)), "simulator": simulator})
 
     def title(self) -> str:

@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gfn4rec.schema import FeatureTensors, Request
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.simulator.response_model import ItemLogits, ResponseModelConfig
 
 
@@ -72,6 +73,8 @@ class CautiousModel(nn.Module):
 
     rho: float | None = None
     """The strength of item influence; one that was loaded from disk has it."""
+    effects: ListEffects = NO_EFFECTS
+    """Other list effects; one that was loaded from disk has those that it was made with."""
     pessimism: float = 0.0
 
     def __init__(
@@ -99,6 +102,11 @@ class CautiousModel(nn.Module):
     def history_length(self) -> int:
         """The number of events that the model reads of a history."""
         return self.config.history_length
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether probabilities depend on the position in the slate."""
+        return self.config.num_positions > 0
 
     @property
     def members(self) -> list[CautiousNetwork]:
@@ -139,7 +147,7 @@ class CautiousModel(nn.Module):
 
     def slate_probabilities(self, state: Tensor, slate_BK: Tensor) -> Tensor:
         """Return the probabilities of each behaviour for the items of slates, each at its position, (B, K, R)."""
-        if not self.config.num_positions:
+        if not self.has_positions:
             return self.probabilities(state, slate_BK)
         logit_BKR = self._logits(state, slate_BK)[:, :, :, :-1].mean(dim=0)
         position_K = torch.arange(slate_BK.shape[1], device=slate_BK.device).clamp(max=self.config.num_positions - 1)

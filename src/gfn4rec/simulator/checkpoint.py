@@ -15,6 +15,7 @@ from gfn4rec.data.manifest import Manifest
 from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, load_weights
 from gfn4rec.simulator.cautious_model import CautiousConfig, CautiousModel
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.simulator.reference import ReferenceConfig, ReferenceModel
 from gfn4rec.simulator.response_model import ResponseModel, ResponseModelConfig
 from gfn4rec.simulator.support import SupportBin
@@ -63,6 +64,8 @@ class SimulatorManifest(DirectoryManifest):
     """The strength of item influence."""
     pessimism: float = Field(default=0.0, ge=0)
     """How often a user must choose an item, relative to a random one, for half of its probabilities to be believed."""
+    effects: ListEffects = NO_EFFECTS
+    """The strengths of other list effects."""
     training: dict[str, object] = Field(default_factory=dict)
     """The settings of the training as they were written."""
     epochs: tuple[Epoch, ...] = ()
@@ -121,7 +124,7 @@ class SimulatorFiles:
         self.refuse_unusable(data.manifest)
         model = build_model(self.manifest.sizes, data)
         load_weights(model, load_tensors(self.path / WEIGHTS), self.path / WEIGHTS)
-        model.rho = self.manifest.rho
+        model.rho, model.effects = self.manifest.rho, self.manifest.effects
         if isinstance(model, CautiousModel):
             model.pessimism = self.manifest.pessimism
         return model.to(data.device).freeze()

@@ -1,22 +1,23 @@
 """The environment of simulated users that training loops use: slates in, responses and the next requests out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.schema import Request, check_slates, rewards
 from gfn4rec.seeding import torch_generator
-from gfn4rec.simulator.influence import slate_similarity, suppress
+from gfn4rec.simulator.effects import ListEffects
+from gfn4rec.simulator.outlook import ListModel, Outlook
 from gfn4rec.simulator.protocol import UserModel, trusted
 
 
-class EnvironmentConfig(StrictConfig):
-    """The number of simulated users, and how they behave.
+class EnvironmentConfig(ListEffects):
+    """The number of simulated users, and how they behave: item influence (`rho`) and other list effects.
 
     >>> EnvironmentConfig(num_users=16).episode_length
     5
@@ -42,7 +43,7 @@ class Feedback:
     expected_item_reward_BK: Tensor  # expected values over the random responses
     expected_reward_B: Tensor
     similarity_BK: Tensor  # of each item to the others of its slate
-    clipped_share: float  # share of the probabilities that item influence pushed out of [0, 1]
+    clipped_share: float  # share of the probabilities that list effects pushed out of [0, 1]
     next_request: Request
     final_request: Request | None  # at the end of an episode, the request before the users were replaced
 
@@ -79,6 +80,9 @@ class UserEnvironment:
             raise UserError(
                 f"slate_size {config.slate_size}: the data set has only {data.num_items} items; choose a smaller slate"
             )
+        self.lists = ListModel(
+            model.item_embedding_ND, config, config.rho, config.categories(data), self.influence_includes_self
+        )
         self.reset(seed)
 
     def reset(self, seed: int | None = None) -> Request:
@@ -93,34 +97,28 @@ class UserEnvironment:
         return self.request
 
     @torch.inference_mode()
-    def probabilities(self, request: Request, slate_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return response probabilities with item influence, before and after clipping, and the similarities.
+    def outlook(self, request: Request, slate_BK: Tensor) -> Outlook:
+        """Return how the users of requests may respond to slates.
 
-        What a model does not trust has lower probabilities, whether there is item influence or not.
+        What a model does not trust has lower probabilities, whether there are list effects or not.
         """
         state = self.model.encode(request)
         # Only some models know that users look less at later positions.
         probabilities = getattr(self.model, "slate_probabilities", self.model.probabilities)
-        base_BKR = probabilities(state, slate_BK)
-        similarity_BK = slate_similarity(self.model.item_embedding_ND, slate_BK, self.influence_includes_self)
-        raw_BKR = suppress(base_BKR, similarity_BK, self.config.rho)
-        trust_BK1 = trusted(self.model, state, slate_BK)[:, :, None]
-        return raw_BKR * trust_BK1, raw_BKR.clamp(0, 1) * trust_BK1, similarity_BK
+        return self.lists.outlook(slate_BK, probabilities(state, slate_BK), trusted(self.model, state, slate_BK))
 
     def expected_rewards(self, request: Request, slate_BK: Tensor) -> Tensor:
         """Return the expected reward of each slate, (B,)."""
-        _, probability_BKR, _ = self.probabilities(request, slate_BK)
-        return rewards(probability_BKR, self.data.weight_R)[1]
+        return rewards(self.outlook(request, slate_BK).probabilities(), self.data.weight_R)[1]
 
     @torch.inference_mode()
     def step(self, slate_BK: Tensor) -> Feedback:
         """Show a slate to each user, and return the responses."""
         check_slates(slate_BK, self.config.num_users, self.config.slate_size, self.data.num_items)
-        raw_BKR, probability_BKR, similarity_BK = self.probabilities(self.request, slate_BK)
-        flips_BKR = torch.rand(probability_BKR.shape, generator=self._generator, device=probability_BKR.device)
-        response_BKR = (flips_BKR < probability_BKR).float()
+        outlook = self.outlook(self.request, slate_BK)
+        response_BKR = outlook.draw_responses(self._draw)
         item_reward_BK, reward_B = rewards(response_BKR, self.data.weight_R)
-        expected_item_reward_BK, expected_reward_B = rewards(probability_BKR, self.data.weight_R)
+        expected_item_reward_BK, expected_reward_B = rewards(outlook.probabilities(), self.data.weight_R)
         final = append_events(self.request, slate_BK, response_BKR, self.data.is_responded_only)
         self._num_steps += 1
         is_over = self._num_steps == self.config.episode_length
@@ -131,11 +129,14 @@ class UserEnvironment:
             reward_B=reward_B,
             expected_item_reward_BK=expected_item_reward_BK,
             expected_reward_B=expected_reward_B,
-            similarity_BK=similarity_BK,
-            clipped_share=float((raw_BKR != probability_BKR).float().mean()),
+            similarity_BK=outlook.similarity,
+            clipped_share=float((outlook.raw != outlook.attraction).float().mean()),
             next_request=self.request,
             final_request=final if is_over else None,
         )
+
+    def _draw(self, shape: Sequence[int]) -> Tensor:
+        return torch.rand(self.config.num_users, *shape, generator=self._generator, device=self.data.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that changes from step to step."""

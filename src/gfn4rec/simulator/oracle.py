@@ -5,7 +5,9 @@ from torch import Tensor
 
 from gfn4rec.schema import Request
 from gfn4rec.simulator.environment import UserEnvironment
+from gfn4rec.simulator.local_search import built_slates, improved_slates
 from gfn4rec.simulator.protocol import trusted
+from gfn4rec.simulator.slate_values import SlateValues
 
 _CHUNK_ITEMS = 4096
 NUM_GREEDY_CANDIDATES = 200
@@ -48,12 +50,32 @@ def random_slates(environment: UserEnvironment, request: Request, generator: tor
 
 @torch.inference_mode()
 def greedy_slates(
-    environment: UserEnvironment, request: Request, num_candidates: int = NUM_GREEDY_CANDIDATES
+    environment: UserEnvironment,
+    request: Request,
+    num_candidates: int = NUM_GREEDY_CANDIDATES,
+    is_improved: bool = False,
 ) -> Tensor:
     """Choose slates by the slate-aware greedy oracle: each item maximises the expected reward of the slate so far.
 
-    Candidates are the items of highest reward without influence. Similarities to the items chosen so far are divided by
-    the number of other items in the whole slate, so that an item counts the same at every position.
+    Candidates are the items of highest reward without list effects. Similarities to the items chosen so far are divided
+    by the number of other items in the whole slate, so that an item counts the same at every position. With
+    `is_improved`, items are exchanged for candidates, and positions for each other, until no exchange is a gain.
+    """
+    has_effects, size = environment.config.is_any, environment.config.slate_size
+    if not (has_effects or is_improved):
+        return _greedy_slates(environment, request, num_candidates)
+    values = SlateValues.of(environment, request)
+    item_BC = values.item_rewards().topk(min(num_candidates, environment.data.num_items), dim=1).indices
+    slate_BK = (
+        built_slates(values, item_BC, size) if has_effects else _greedy_slates(environment, request, num_candidates)
+    )
+    return improved_slates(values, slate_BK, item_BC) if is_improved else slate_BK
+
+
+def _greedy_slates(environment: UserEnvironment, request: Request, num_candidates: int) -> Tensor:
+    """Choose greedy slates where item influence is the only list effect.
+
+    `built_slates` chooses the same for any effects, up to rounding; stored results hang on the rounding of this one.
     """
     model, rho, size = environment.model, environment.config.rho, environment.config.slate_size
     state, weight_R = model.encode(request), environment.data.weight_R

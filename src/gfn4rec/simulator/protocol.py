@@ -16,10 +16,12 @@ class UserModel(Protocol):
     vectors, which is the cosine if the vectors have length 1. A model whose item influence includes the similarity of
     an item to itself has a true attribute `influence_includes_self`.
 
-    Two attributes are optional, too: `history_length`, the number of events that the model reads of a history, and
-    `rho`, the strength of item influence that it was made with. So is a method `slate_probabilities`, with the
-    arguments of `probabilities`: the probabilities of the items of slates, if they depend on the positions. A method
-    `trust` with these arguments returns the share of an item's probabilities that is believed, (B, C).
+    Three attributes are optional, too: `history_length`, the number of events that the model reads of a history, and
+    `rho` and `effects`, the strengths of item influence and of other list effects (`ListEffects`) that it was made
+    with. So is a method `slate_probabilities`, with the arguments of `probabilities`: the probabilities of the items of
+    slates, if they depend on the positions (and not on the other items); an attribute `has_positions` that is false
+    says that they do not. A method `trust` with these arguments returns the share of an item's probabilities that is
+    believed, (B, C).
     """
 
     item_embedding_ND: Tensor

@@ -18,6 +18,7 @@ from gfn4rec.data.dataset import SlateData
 from gfn4rec.errors import UserError
 from gfn4rec.nn.weights import load_tensors, load_weights
 from gfn4rec.schema import FeatureTensors, Request
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 
 _FIRST_VALUE = 2  # the first known value of an index feature: 0 is padding, 1 is unknown
 _GENRES, _GENDER, _AGE = "genres", "gender", "age"
@@ -61,6 +62,7 @@ class ReferenceModel(nn.Module):
 
     influence_includes_self = True
     rho: float | None = None
+    effects: ListEffects = NO_EFFECTS
     gender_UV: Tensor
     age_UV: Tensor
     genres_NV: Tensor

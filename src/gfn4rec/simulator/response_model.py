@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gfn4rec.nn.request_encoder import RequestEncoder, RequestEncoderConfig
 from gfn4rec.schema import FeatureTensors, Request
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 
 
 class ResponseModelConfig(RequestEncoderConfig):
@@ -67,6 +68,8 @@ class ResponseModel(ItemLogits):
 
     rho: float | None = None
     """The strength of item influence; one that was loaded from disk has it."""
+    effects: ListEffects = NO_EFFECTS
+    """Other list effects; one that was loaded from disk has those that it was made with."""
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from gfn4rec.errors import UserError
 from gfn4rec.policies import DEFAULT_POLICY, policy_class
 from gfn4rec.policies.base import PolicyConfig
 from gfn4rec.schema import MIN_TEMPERATURE, Sampling
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.training.learner import LearnerConfig
 from gfn4rec.training.online_learner import OnlineLearnerConfig
 
@@ -121,6 +122,21 @@ class UsersConfig(StrictConfig):
     """Strength of the influence of a slate's items on each other; by default that of the simulator."""
     pessimism: float | None = Field(default=None, ge=0, allow_inf_nan=False, json_schema_extra=ADDED_LATER)
     """How little is believed of items that users hardly ever choose, from 0; by default that of the simulator."""
+    saturation: float | None = Field(default=None, ge=0, le=1, json_schema_extra=ADDED_LATER)
+    """Share of an item's responses that each earlier item of its category takes away; by default the simulator's."""
+    complements: float | None = Field(default=None, ge=0, allow_inf_nan=False, json_schema_extra=ADDED_LATER)
+    """How many more responses, as a share, an item gets beside a complement; by default that of the simulator."""
+    position_decay: float | None = Field(default=None, ge=0, le=1, json_schema_extra=ADDED_LATER)
+    """Probability that a user stops after a position, whatever the responses are; by default the simulator's."""
+    cascade: float | None = Field(default=None, ge=0, le=1, json_schema_extra=ADDED_LATER)
+    """Probability that a user stops after a position with a response; by default that of the simulator."""
+    category: str | None = Field(default=None, json_schema_extra=ADDED_LATER)
+    """Item feature with the categories; by default the simulator's, or else the first one that has them."""
+
+    def effects(self, default: ListEffects = NO_EFFECTS) -> ListEffects:
+        """Return the list effects of these settings, and those of a simulator where nothing is set."""
+        chosen = {name: getattr(self, name) for name in ListEffects.model_fields}
+        return default.model_copy(update={name: value for name, value in chosen.items() if value is not None})
 
 
 class RunSettings(StrictConfig):

@@ -19,6 +19,7 @@ from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.simulator.cautious_model import CautiousModel
 from gfn4rec.simulator.checkpoint import WEIGHTS, SimulatorFiles
+from gfn4rec.simulator.effects import NO_EFFECTS
 from gfn4rec.simulator.environment import EnvironmentConfig, UserEnvironment
 from gfn4rec.simulator.protocol import UserModel
 from gfn4rec.storage import MANIFEST
@@ -44,8 +45,8 @@ class Users:
     def of(cls, data: SlateData, model: UserModel, config: UsersConfig) -> "Users":
         """Return the users of a model, with histories as long as it reads.
 
-        Item influence is that of the settings, else of the model if it has one, else of the data set. Pessimism is that
-        of the settings, else of the model.
+        Item influence is that of the settings, else of the model if it has one, else of the data set. Pessimism and
+        the other list effects are those of the settings, else of the model.
         """
         choices = (config.rho, getattr(model, "rho", None), data.manifest.rho)
         environment = EnvironmentConfig(
@@ -53,6 +54,7 @@ class Users:
             episode_length=config.episode_length,
             rho=next(rho for rho in choices if rho is not None),
             slate_size=data.slate_size,
+            **config.effects(getattr(model, "effects", NO_EFFECTS)).model_dump(),
         )
         length = max(data.history_length, getattr(model, "history_length", 0))
         users = cls(data.with_history(length), model, environment)
@@ -133,6 +135,7 @@ class OpenedRun:
         """
         opened = _open_data(data, settings, device)
         files = SimulatorFiles.open(Path(simulator)) if isinstance(simulator, Path | str) else None
+        settings.users.effects().categories(opened)  # an error, if there are none, comes before anything is written
         if files is not None:
             files.refuse_unusable(opened.manifest)
         if start is not None:
@@ -275,6 +278,7 @@ def _new_manifest(
         simulator_files=None if files is None else files.manifest.files,
         simulator_rho=None if files is None else files.manifest.rho,
         simulator_pessimism=0.0 if files is None else files.manifest.pessimism,
+        simulator_effects=NO_EFFECTS if files is None else files.manifest.effects,
         started_from=None if start is None else str(Path(start).resolve()),
         num_processes=num_processes,
         num_threads=torch.get_num_threads(),
@@ -296,4 +300,5 @@ def _is_same_simulator(manifest: RunManifest, files: SimulatorFiles) -> bool:
     """Return whether the simulated users are those of the run; plots beside the weights may have changed."""
     weights, now = (manifest.simulator_files or {}).get(WEIGHTS), files.manifest
     is_same_rho = manifest.simulator_rho in (None, now.rho)
-    return now.files[WEIGHTS] == weights and is_same_rho and manifest.simulator_pessimism == now.pessimism
+    are_same = manifest.simulator_pessimism == now.pessimism and manifest.simulator_effects == now.effects
+    return now.files[WEIGHTS] == weights and is_same_rho and are_same

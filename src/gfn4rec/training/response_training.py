@@ -23,6 +23,7 @@ from gfn4rec.simulator.checkpoint import (
     build_model,
     read_simulator_manifest,
 )
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.simulator.plots import plot_reliability, plot_support
 from gfn4rec.simulator.response_model import ResponseModel
 from gfn4rec.simulator.support import support_bins
@@ -51,15 +52,18 @@ def train_response_model(
     rho: float,
     resume: bool = False,
     report: Callable[[int, int, int, float], None] = lambda *_: None,
+    effects: ListEffects = NO_EFFECTS,
 ) -> SimulatorManifest:
     """Train, calibrate, evaluate and save a response model.
 
+    `rho` and `effects` are stored with it, as the list effects of its users; they have no part in training.
     After each epoch `out` holds everything that is needed to resume from there. `report` is called after each step with
     the epoch, the step, the steps of an epoch, and the mean loss of the epoch so far.
     """
+    effects.categories(data)  # an error, if there are none, comes before anything is written
     model = _new_model(config, data)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    manifest = _new_manifest(config, data, rho)
+    manifest = _new_manifest(config, data, rho, effects)
     best = model.state_dict()
     if resume:
         manifest, best = _resume(out, manifest, model, optimizer)
@@ -104,13 +108,16 @@ def _position_effects(data: SlateData, config: ResponseTrainingConfig, num_posit
     return log_odds_KR - log_odds_KR[0]
 
 
-def _new_manifest(config: ResponseTrainingConfig, data: SlateData, rho: float) -> SimulatorManifest:
+def _new_manifest(
+    config: ResponseTrainingConfig, data: SlateData, rho: float, effects: ListEffects
+) -> SimulatorManifest:
     return SimulatorManifest(
         kind="response model" if config.caution is None else "cautious",
         data=identity_of(data.manifest),
         model=config.sizes(data).model_dump(mode="json"),
         rho=rho,
         pessimism=0.0 if config.caution is None else config.caution.pessimism,
+        effects=effects,
         training=config.model_dump(mode="json"),
         num_threads=torch.get_num_threads(),
         is_finished=False,
@@ -198,7 +205,7 @@ def _resume(
     manifest = read_simulator_manifest(out)
     if manifest.is_finished:
         raise UserError(f"{out}: its training is finished; there is nothing to resume")
-    for name in ("data", "training", "rho"):
+    for name in ("data", "training", "rho", "effects"):
         if getattr(manifest, name) != getattr(wanted, name):
             raise UserError(f"{out}: was started with another {name}; resume it with the same, or choose another --out")
     last = load_tensors(out / _LAST)

@@ -30,6 +30,7 @@ from gfn4rec.errors import RunError, UserError
 from gfn4rec.evaluation.held_out_protocol import HeldOutResults
 from gfn4rec.nn.weights import DirectoryManifest, check_files, load_tensors, save_tensors, write_directory
 from gfn4rec.schema import SlateBatch
+from gfn4rec.simulator.effects import NO_EFFECTS, ListEffects
 from gfn4rec.storage import MANIFEST, raw_manifest, replace_directory, write_whole
 from gfn4rec.training.config import RunSettings
 from gfn4rec.training.optimisation import NotFinite
@@ -65,6 +66,7 @@ class RunManifest(StrictConfig):
     """Checksums by file name."""
     simulator_rho: float | None = None
     simulator_pessimism: float = 0.0
+    simulator_effects: ListEffects = NO_EFFECTS
     started_from: str | None = None
     """The run whose weights this one began with, if any."""
     num_processes: int = 1

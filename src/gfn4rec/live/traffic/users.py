@@ -8,6 +8,7 @@ import torch
 from gfn4rec.schema import Request, rewards
 from gfn4rec.seeding import torch_generator
 from gfn4rec.simulator.environment import append_events
+from gfn4rec.simulator.outlook import Draw
 from gfn4rec.training.opened_run import Users
 
 
@@ -60,11 +61,10 @@ class SimulatedUsers:
         assert len(set(user_B.tolist())) == len(shown), "a user looks at one slate at a time"
         slate_BK = torch.tensor([[self._item_number.get(item, 0) for item in slate.items] for slate in shown])
         request = self._history_U[user_B]
-        _, probability_BKR, _ = self._environment.probabilities(request, slate_BK)
-        probability_BKR = probability_BKR * (slate_BK > 0)[:, :, None]
-        response_BKR = (self._draws(shown, probability_BKR.shape[1:]) < probability_BKR).float()
+        outlook = self._environment.outlook(request, slate_BK).without(slate_BK == 0)
+        response_BKR = outlook.draw_responses(self._draws(shown))
         self._remember(user_B, append_events(request, slate_BK, response_BKR, self._is_responded_only))
-        reward_B, expected_B = (rewards(value, self._weight_R)[1] for value in (response_BKR, probability_BKR))
+        reward_B, expected_B = (rewards(value, self._weight_R)[1] for value in (response_BKR, outlook.probabilities()))
         return [
             Responses(self._names(response), float(reward), float(expected), int((slate == 0).sum()))
             for response, reward, expected, slate in zip(
@@ -76,10 +76,10 @@ class SimulatedUsers:
         """Return the history of one user."""
         return self._history_U[user : user + 1]
 
-    def _draws(self, shown: Sequence[Shown], shape: Sequence[int]) -> torch.Tensor:
-        """Return uniform numbers that depend on the visit alone, not on who else comes at the same time."""
-        generators = (torch_generator(self._seed, f"traffic/responses/{slate.visit}") for slate in shown)
-        return torch.stack([torch.rand(*shape, generator=generator) for generator in generators])
+    def _draws(self, shown: Sequence[Shown]) -> Draw:
+        """Return what draws uniform numbers that depend on the visit alone, not on who else comes at the same time."""
+        generators = [torch_generator(self._seed, f"traffic/responses/{slate.visit}") for slate in shown]
+        return lambda shape: torch.stack([torch.rand(*shape, generator=generator) for generator in generators])
 
     def _remember(self, user_B: torch.Tensor, after: Request) -> None:
         self._history_U.history_BH[user_B] = after.history_BH
