@@ -7,7 +7,7 @@ from gfn4rec.decoders import build_decoder
 from gfn4rec.errors import UserError
 from gfn4rec.schema import Request, Sampling
 from tests.decoders.examples import Written
-from tests.small_catalogue import generator, make_catalogue, make_requests
+from tests.small_catalogue import all_slates, generator, make_catalogue, make_requests, repeat_request, stirred
 
 SCORES = [0.0, 1.0, 0.5, 0.0, -0.5, 0.3, 0.2]
 
@@ -51,3 +51,13 @@ def test_greedy_slates_are_refused() -> None:
             build_decoder("best-of-n").recommend(policy, request, generator(), sampling)
     with pytest.raises(UserError, match="sampling needs a generator"):
         build_decoder("best-of-n").recommend(policy, request)
+
+
+@pytest.mark.parametrize("name", ["gfn-energy", "gfn-anchored"])
+def test_the_flow_expects_most_of_the_likeliest_slate(name: str) -> None:
+    """As docs/decoders.md says: of one request's slates, the score orders them as the log-probability does."""
+    policy, slate_BK = stirred(name, make_catalogue()), all_slates(range(1, 7), 3)
+    request = repeat_request(make_requests(policy.catalogue, 6), 4, len(slate_BK))
+    score_B, log_prob_B = policy.score(request, slate_BK), policy.log_probs(request, slate_BK).sum(dim=1).detach()
+    ratio = float(score_B.std() / log_prob_B.std())
+    torch.testing.assert_close(score_B - score_B[0], ratio * (log_prob_B - log_prob_B[0]), atol=1e-4, rtol=1e-4)

@@ -1,7 +1,6 @@
 """The contract of decoders: a policy and requests become slates in another way than by drawing them step by step."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -89,12 +88,6 @@ class Decoder(ABC):
     def as_dict(self) -> dict[str, object]:
         """Return name and settings as values for JSON."""
         return {"name": self.name, "settings": self.config.model_dump(mode="json")}
-
-    def samplings(self, temperatures: Mapping[str, Sampling]) -> dict[str, Sampling]:
-        """Return the ways to use this decoder by name, given the ways to draw slates at temperatures."""
-        drawn = {f"{self.name}, {name}": sampling for name, sampling in temperatures.items()} if self.draws else {}
-        without = {} if self.draws and not self.starts_greedily else {self.name: Sampling(greedy=True)}
-        return {**without, **drawn}
 
     def _check(self, sampling: Sampling) -> None:
         if self.draws:
