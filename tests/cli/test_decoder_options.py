@@ -111,11 +111,19 @@ def test_evaluate_with_a_decoder(cli: Cli, folder: Path) -> None:
 
 
 def test_evaluate_refuses_a_decoder_that_a_policy_cannot_have(
-    cli: Cli, fails: Callable[..., str], folder: Path, data_folder: Path, tmp_path: Path
+    cli: Cli,
+    fails: Callable[..., str],
+    folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Before anything is measured."""
     command = ["train", "offline", "--data", data_folder, "--config", folder / "offline.toml", "--policy", "cf"]
     assert cli(*command, "--out", tmp_path / "run").code == 0
-    error = fails("evaluate", tmp_path / "run", "--decoder", "local-search")
+    for measure in ("measure_frontier", "measure_ways", "evaluate_on_log", "measure_references"):
+        monkeypatch.setattr(f"gfn4rec.api.{measure}", None)
+    error = fails("evaluate", tmp_path / "run", "--simulator", folder / "simulator", "--decoder", "local-search")
     assert "a CF has no flow, so it cannot score slates; the gfn policies can" in error
     assert "there is no decoder; name one" in fails(
         "evaluate", tmp_path / "run", "--decoder-set", "similarity=features"

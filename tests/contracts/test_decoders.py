@@ -161,8 +161,14 @@ def test_a_decoder_is_in_the_docs(name: str) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_what_has_no_effect_is_refused(name: str) -> None:
     decoder, (policy, requests) = build_decoder(name), opened("gfn")
-    others = {"temperature": Sampling(0.5), "greediness": Sampling(greediness=0.5), "epsilon": Sampling(epsilon=0.1)}
-    for knob, sampling in others.items():
+    others = [
+        ("temperature", Sampling(0.5)),
+        ("temperature", Sampling(torch.full((12,), 0.5))),
+        ("greediness", Sampling(greediness=0.5)),
+        ("greediness", Sampling(greediness=torch.full((12,), 0.5))),
+        ("epsilon", Sampling(epsilon=0.1)),
+    ]
+    for knob, sampling in others:
         if decoder.draws:
             decoder.recommend(policy, requests, generator(), sampling)
         else:

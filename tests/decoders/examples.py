@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from typing_extensions import override
 
-from gfn4rec.policies.base import Context, Plan, pointwise_plan
+from gfn4rec.policies.base import Context, Plan
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.policies.random import Random, RandomConfig
 from gfn4rec.schema import Request
@@ -42,11 +42,16 @@ class Written(Random):
         self.row = {slate: row for row, slate in enumerate(slates)}
         self.slate_score_US = torch.rand(catalogue.num_users + 1, len(self.row), generator=generator(seed))
         self.num_scored = 0
+        self.scale_at_step: dict[int, float] = {}  # of the scores, where it is not 1
 
     @override
     def plan(self, context: Context) -> Plan:
-        query_B1 = torch.ones(len(context.request.user_B), 1)
-        return pointwise_plan(context.candidates, context.candidates.matrix(self.item_score_N1), query_B1)
+        return Plan(context.candidates, context.candidates.matrix(self.item_score_N1), self._queries)
+
+    def _queries(self, slate_BK: Tensor, steps: range) -> Tensor:
+        assert not self.training, "dropout would change what is decoded"
+        scale_T = torch.tensor([self.scale_at_step.get(step, 1.0) for step in steps])
+        return scale_T[None, :, None].expand(len(slate_BK), -1, -1)
 
     @override
     def _score(self, request: Request, slate_BK: Tensor) -> Tensor:

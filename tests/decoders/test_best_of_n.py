@@ -36,6 +36,13 @@ def test_the_best_of_the_drawn_slates_is_kept(num_slates: int) -> None:
     torch.testing.assert_close(found.log_prob_BK, policy.log_probs(request, found.slate_BK))
 
 
+def test_of_equally_good_slates_the_first_is_kept() -> None:
+    policy, request = written()
+    policy.slate_score_US.fill_(1.0)
+    found = build_decoder("best-of-n").recommend(policy, request, generator(4))
+    assert torch.equal(found.slate_BK, policy.recommend(request, generator(4)).slate_BK)
+
+
 def test_slates_are_drawn_at_the_temperature_from_the_candidates() -> None:
     policy, request = written()
     cold = build_decoder("best-of-n").recommend(policy, request, generator(), Sampling(temperature=1e-3), [2, 3, 4, 5])

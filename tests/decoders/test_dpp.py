@@ -68,3 +68,12 @@ def test_a_list_worked_out_by_hand() -> None:
     assert greedy_subset(relevance_BC, similarity_BCC, everything, 2, 0.5).tolist() == [[0, 2]]
     # 0.7 * 0.9 + 0.3 log 0.19 = 0.13 is more.
     assert greedy_subset(relevance_BC, similarity_BCC, everything, 2, 0.7).tolist() == [[0, 1]]
+
+
+def test_a_nearly_identical_item_is_taken_if_it_is_so_much_more_relevant() -> None:
+    # Left of the variance of item 1 is about 1e-4: 0.95 * 0.99 + 0.05 log 1e-4 = 0.48, item 2 has 0.95 * 0.2 = 0.19.
+    nearly = (1 - 1e-4) ** 0.5
+    similarity_BCC = torch.tensor([[[1.0, nearly, 0.0], [nearly, 1.0, 0.0], [0.0, 0.0, 1.0]]], dtype=torch.float64)
+    relevance_BC, everything = torch.tensor([[1.0, 0.99, 0.2]], dtype=torch.float64), torch.ones(1, 3, dtype=torch.bool)
+    assert greedy_subset(relevance_BC, similarity_BCC, everything, 2, 0.95).tolist() == [[0, 1]]
+    assert greedy_subset(relevance_BC, similarity_BCC, everything, 2, 0.9).tolist() == [[0, 2]]  # -0.03 and 0.18

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from gfn4rec.decoders import build_decoder
 from gfn4rec.decoders.similarity import similarities
 from gfn4rec.decoders.top_items import TopItems
 from gfn4rec.errors import RunError, UserError
@@ -13,7 +14,7 @@ from gfn4rec.policies.backbone import Backbone
 from gfn4rec.policies.random import Random, RandomConfig
 from gfn4rec.schema import FeatureTensors, Sampling
 from tests.decoders.examples import Written
-from tests.small_catalogue import make_catalogue, make_requests, stirred
+from tests.small_catalogue import generator, make_catalogue, make_requests, stirred
 
 SCORES = [0.0, 1.0, 0.5, 0.0, -0.5, 0.3, 0.2]
 
@@ -51,6 +52,41 @@ def test_a_diverged_policy_is_refused() -> None:
     policy = Written(catalogue, [0.0, *[float("nan")] * 6])
     with pytest.raises(RunError, match="weights have diverged"):
         TopItems.of(policy, make_requests(catalogue, 2), Sampling(), None, 4)
+
+
+@pytest.mark.parametrize("name", ["best-of-n", "local-search"])
+def test_nothing_is_decoded_from_scores_that_diverge_later(name: str) -> None:
+    policy = Written(make_catalogue(slate_size=2), SCORES)
+    policy.scale_at_step = {1: float("nan")}
+    with pytest.raises(RunError, match="weights have diverged"):
+        build_decoder(name).recommend(policy, make_requests(policy.catalogue, 2), generator())
+
+
+def test_slates_whose_probabilities_diverge_are_refused() -> None:
+    found, policy = top(None, 4), Written(make_catalogue(slate_size=2), SCORES)
+    policy.scale_at_step = {1: float("nan")}
+    plan = policy.greedy_plan(make_requests(policy.catalogue, 2))
+    with pytest.raises(RunError, match="weights have diverged"):
+        dataclasses.replace(found, plan=plan).decoded_slates(policy, torch.tensor([[1, 2], [1, 2]]))
+
+
+def test_no_probability_is_larger_than_1() -> None:
+    """Rounding makes some sums smaller than their only term."""
+    catalogue = make_catalogue(slate_size=2, num_items=2)
+    for number in range(300):
+        policy = Written(catalogue, [0.0, 1.37 * number, 0.73 * number])
+        policy.scale_at_step = {1: 0.1 * number}
+        found = TopItems.of(policy, make_requests(catalogue, 1), Sampling(), None, 2)
+        assert float(found.decoded_slates(policy, torch.tensor([[1, 2]])).log_prob_BK.max()) <= 0
+
+
+def test_a_policy_that_is_learning_is_decoded_as_one_that_is_not() -> None:
+    policy = Written(make_catalogue(slate_size=2), SCORES).train()
+    request = make_requests(policy.catalogue, 2)
+    for name in ("best-of-n", "local-search"):
+        build_decoder(name).recommend(policy, request, generator())
+    TopItems.of(policy, request, Sampling(), None, 4).decoded_slates(policy, torch.tensor([[1, 2], [1, 2]]))
+    assert policy.training
 
 
 def test_a_reward_weight_moves_the_top_items() -> None:
@@ -91,6 +127,8 @@ def test_similarity_by_features_worked_out_by_hand() -> None:
     one_two, one_three, two_three = 0.5 / 2**0.5, 0.5 * 2 / 6**0.5 + 0.5, 0.5 / 3**0.5
     expected = [[1, one_two, one_three, 0], [one_two, 1, two_three, 0.5], [one_three, two_three, 1, 0], [0, 0.5, 0, 1]]
     torch.testing.assert_close(found, torch.tensor([expected], dtype=torch.float64))
+    padded = similarities(Random(catalogue, RandomConfig()), torch.tensor([[1, 0]]), "features")
+    assert bool(padded.isfinite().all())
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

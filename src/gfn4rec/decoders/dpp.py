@@ -62,7 +62,6 @@ def greedy_subset(relevance_BC: Tensor, similarity_BCC: Tensor, is_item_BC: Tens
         left_B1 = variance_BC[row_B, place_B][:, None]
         explained_BC = (factor_BKC[row_B, :, place_B][:, :, None] * factor_BKC).sum(dim=1)
         new_BC = (similarity_BCC[row_B, place_B] - explained_BC) / left_B1.clamp(min=_LEAST_VARIANCE).sqrt()
-        new_BC = new_BC.masked_fill(left_B1 <= _LEAST_VARIANCE, 0.0)
         factor_BKC[:, step] = new_BC
         variance_BC = variance_BC - new_BC.square()
         is_open_BC[row_B, place_B] = False
