@@ -81,6 +81,7 @@ def test_slates_hold_different_candidates(pair: tuple[Decoder, Policy, Request],
         assert set(slate) <= set(own.get(kind, range(3, 40, 4))) - {0}
     assert not decoded.slate_BK.is_inference()
     assert not decoded.log_prob_BK.is_inference()
+    assert not decoded.log_prob_BK.requires_grad
 
 
 @pytest.mark.parametrize("kind", CANDIDATES)

@@ -96,6 +96,11 @@ def test_a_reward_weight_moves_the_top_items() -> None:
         sampling = Sampling(greedy=True, reward_weight=weight)
         first_B = policy.recommend(request, sampling=sampling).slate_BK[:, 0]
         assert torch.equal(TopItems.of(policy, request, sampling, None, 5).item_BC[:, 0], first_B)
+    weights = torch.tensor([0.0, 1.0, 3.0, 0.5] * 2)  # each request has its own
+    own_BC = TopItems.of(policy, request, Sampling(reward_weight=weights), None, 5).item_BC
+    for row, weight in enumerate(weights.tolist()):
+        alone_BC = TopItems.of(policy, request[row : row + 1], Sampling(reward_weight=weight), None, 5).item_BC
+        assert torch.equal(own_BC[row : row + 1], alone_BC)
     with pytest.raises(UserError, match="has no prior; leave reward_weight at 1"):
         TopItems.of(stirred("gfn", catalogue), request, Sampling(reward_weight=2.0), None, 5)
 
