@@ -22,18 +22,29 @@ MAY_IMPORT = {
     "objectives": {"schema"},
     "simulator": GROUND | {"data", "nn"},
     "policies": GROUND | {"data", "nn", "objectives"},
-    "evaluation": GROUND | {"data", "simulator", "policies"},
+    "decoders": GROUND | {"nn", "policies"},
+    "evaluation": GROUND | {"data", "simulator", "policies", "decoders"},
     "training": GROUND | {"data", "nn", "simulator", "policies", "evaluation"},
-    "serving": GROUND | {"data", "nn", "simulator", "policies", "evaluation", "training"},
-    "api": GROUND | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving"},
-    "experiments": GROUND | {"data", "simulator", "policies", "evaluation", "training", "api"},
+    "serving": GROUND | {"data", "nn", "simulator", "policies", "decoders", "evaluation", "training"},
+    "api": GROUND | {"progress", "data", "simulator", "policies", "decoders", "evaluation", "training", "serving"},
+    "experiments": GROUND | {"data", "simulator", "policies", "decoders", "evaluation", "training", "api"},
     "client": {"errors"},
     "live": GROUND
     | {"progress", "data", "nn", "simulator", "policies", "evaluation", "training", "serving", "api", "client"},
     "cli": GROUND
-    | {"progress", "data", "simulator", "policies", "evaluation", "training", "serving", "api", "experiments"}
-    | {"live", "client"},
-    "__init__": {"errors", "schema", "data", "simulator", "policies", "training", "serving", "api"},  # lazily
+    | {"progress", "data", "simulator", "policies", "decoders", "evaluation", "training", "serving", "api"}
+    | {"experiments", "live", "client"},
+    "__init__": {
+        "errors",
+        "schema",
+        "data",
+        "simulator",
+        "policies",
+        "decoders",
+        "training",
+        "serving",
+        "api",
+    },  # lazily
     "__main__": {"cli"},
 }
 

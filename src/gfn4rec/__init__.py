@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gfn4rec.data.prepare import PrepareConfig as PrepareConfig
     from gfn4rec.data.prepare import prepare as prepare
     from gfn4rec.data.read import read_data as read_data
+    from gfn4rec.decoders import build_decoder as build_decoder
+    from gfn4rec.decoders.base import DecodedSlates as DecodedSlates
+    from gfn4rec.decoders.base import Decoder as Decoder
     from gfn4rec.errors import UserError as UserError
     from gfn4rec.policies import build_policy as build_policy
     from gfn4rec.policies.base import Policy as Policy
@@ -40,6 +43,8 @@ __version__ = "0.1.0"
 
 _MODULES: Final = {
     "Catalogue": "policies.catalogue",
+    "DecodedSlates": "decoders.base",
+    "Decoder": "decoders.base",
     "EnvironmentConfig": "simulator.environment",
     "Evaluation": "api",
     "Interactions": "data.interactions",
@@ -58,6 +63,7 @@ _MODULES: Final = {
     "SlateData": "data.dataset",
     "UserEnvironment": "simulator.environment",
     "UserError": "errors",
+    "build_decoder": "decoders",
     "build_policy": "policies",
     "evaluate": "api",
     "make_environment": "simulator.gym_environment",

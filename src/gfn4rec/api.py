@@ -4,8 +4,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
 from gfn4rec.data.identity import content_of
+from gfn4rec.decoders.base import Decoder
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation.frontier import FrontierPoint, measure_frontier
 from gfn4rec.evaluation.held_out_protocol import (
@@ -23,18 +23,17 @@ from gfn4rec.evaluation.held_out_protocol import (
     HeldOutRow,
     measure_held_out,
     measure_references,
-    weighted_name,
 )
 from gfn4rec.evaluation.list_frontier import measure_list_frontier
 from gfn4rec.evaluation.oracle import oracle_share
-from gfn4rec.evaluation.protocol import evaluate_in_simulator, evaluate_on_log
+from gfn4rec.evaluation.protocol import evaluate_on_log, measure_ways
 from gfn4rec.evaluation.scores import evaluate_scores as measure_scores
 from gfn4rec.evaluation.verdict import Verdict, judge_rows
+from gfn4rec.evaluation.ways import Way, ways_of
 from gfn4rec.policies import policy_class
 from gfn4rec.policies.base import Policy
 from gfn4rec.policies.catalogue import Catalogue
 from gfn4rec.progress import reporter
-from gfn4rec.schema import Sampling
 from gfn4rec.serving.recommender import Query as Query
 from gfn4rec.serving.recommender import Recommender as Recommender
 from gfn4rec.simulator.checkpoint import SimulatorFiles
@@ -296,28 +295,29 @@ def evaluate(
     references: References | None = None,
     pessimism: float | None = None,
     list_oracle: bool = False,
+    decoder: Decoder | None = None,
 ) -> Evaluation:
     """Evaluate the policy of a run on test slates and in the simulator, greedy and at each temperature.
 
     Without a simulator, only the test slates are evaluated, at most `num_slates` by held-out metrics. `liked` is the
     smallest reward of a liked item there, `pessimism` replaces that of the users, `list_oracle` measures that one, too.
-    `notify` receives notes on checkpoints and data. `oracles` and `references` hold those measured before.
+    `notify` receives notes on checkpoints and data. `oracles` and `references` hold those measured before. The slates
+    of a decoder have rows of their own, beside those of the policy.
 
     >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
     >>> list(evaluation.rows), list(evaluation.held_out.references)
     (['greedy', 'T=1', 'T=0.5'], ['popularity', 'random'])
     """
     opened = run if isinstance(run, OpenedRun) else OpenedRun.open(run, data, simulator, device, notify=notify)
-    samplings = _samplings(temperatures, reward_weights, opened)
+    ways = _ways(temperatures, reward_weights, decoder, opened)
     num_test, tests = len(opened.data.split("test")), HeldOut.of(opened.data, liked, num_slates)
     rows, oracle = dict[str, dict[str, float]](), list[FrontierPoint]()
     if opened.has_users or not num_test or pessimism is not None or list_oracle:  # without a simulator, it is missed
-        users, policy = _environment(opened, pessimism, seed), opened.policy
+        users = _environment(opened, pessimism, seed)
         oracle = _measure_oracle(opened, users, oracle_batches, seed, report, oracles, list_oracle)
-        for name, way in samplings.items():
-            rows[name] = evaluate_in_simulator(policy, users, way, num_batches, seed, partial(report, name))
+        rows = measure_ways(opened.policy, users, ways, num_batches, seed, report)
     test = evaluate_on_log(opened.policy, opened.data, batch_size=min(128, num_test)) if num_test else None
-    return Evaluation(rows, oracle, test, _measure_held_out(opened, tests, reward_weights, references, report))
+    return Evaluation(rows, oracle, test, _measure_held_out(opened, tests, reward_weights, references, report, decoder))
 
 
 def _environment(opened: OpenedRun, pessimism: float | None, seed: int) -> UserEnvironment:
@@ -325,20 +325,19 @@ def _environment(opened: OpenedRun, pessimism: float | None, seed: int) -> UserE
     return users.evaluation_environment(opened.settings.mode, seed)
 
 
-def _samplings(
-    temperatures: Sequence[float], reward_weights: Sequence[float], opened: OpenedRun
-) -> dict[str, Sampling]:
-    """Return the ways of drawing slates by name; a weight other than 1 has no meaning for a policy without a prior."""
+def _ways(
+    temperatures: Sequence[float], reward_weights: Sequence[float], decoder: Decoder | None, opened: OpenedRun
+) -> dict[str, Way]:
+    """Return the ways of making slates; UserError for what has no meaning for this policy, before anything is done."""
     other = [weight for weight in reward_weights if weight != 1]
     if other and not policy_class(opened.settings.policy).has_prior:
         problem = f"policy {opened.settings.policy} has no prior, so a reward weight of {other[0]:g} has no meaning"
         raise UserError(f"{opened.run.directory}: {problem}; leave --reward-weight at 1")
-    ways = {"greedy": Sampling(greedy=True), **{f"T={value:g}": Sampling(value) for value in temperatures}}
-    return {
-        weighted_name(name, weight): replace(sampling, reward_weight=weight)
-        for weight in reward_weights
-        for name, sampling in ways.items()
-    }
+    if decoder is not None:
+        device = opened.data.device
+        nobody = opened.data.latest(torch.zeros(1, dtype=torch.int64, device=device))
+        decoder.recommend(opened.policy, nobody, torch.Generator(device))
+    return ways_of(temperatures, reward_weights, decoder)
 
 
 def _measure_oracle(
@@ -368,13 +367,14 @@ def _measure_held_out(
     reward_weights: Sequence[float],
     references: References | None,
     report: EvaluationReport,
+    decoder: Decoder | None,
 ) -> HeldOutResults | None:
     if tests is None:
         return None
     known, key = {} if references is None else references, f"{content_of(opened.data.manifest)} {tests.key}"
     if key not in known:
         known[key] = measure_references(tests, report)
-    return measure_held_out(opened.policy, tests, known[key], reward_weights, report)
+    return measure_held_out(opened.policy, tests, known[key], reward_weights, report, decoder)
 
 
 def _oracle_key(opened: OpenedRun, seed: int) -> str:

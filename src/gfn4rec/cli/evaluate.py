@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following
+from gfn4rec.cli.decoder import DecoderOption, DecoderSetOption, chosen_decoder
 from gfn4rec.cli.metrics import Row, print_held_out, print_metrics, print_oracle, write_metrics
 from gfn4rec.cli.output import JsonOption, check_plot, out, parse_numbers, print_json, tell, working
 from gfn4rec.errors import UserError
@@ -62,6 +63,8 @@ def evaluate_command(
             help="Weights of the reward against the prior, for policies that have one; 0 is the prior alone.",
         ),
     ] = "1",
+    decoder: DecoderOption = None,
+    decoder_set: DecoderSetOption = None,
     liked: Annotated[
         float | None,
         typer.Option(
@@ -89,8 +92,8 @@ def evaluate_command(
 
     Held-out metrics say whether a policy, free to show any item, finds what users liked next in the log; popularity and
     random slates are measured beside it, and a verdict sums it up. In the simulator, slates are chosen greedily, and
-    sampled at each temperature. Without a simulator, only the test slates are evaluated. docs/training.md explains the
-    metrics.
+    sampled at each temperature. The slates of a decoder are measured beside those of the policy. Without a simulator,
+    only the test slates are evaluated. docs/training.md explains the metrics.
     """
     from gfn4rec import api
 
@@ -100,7 +103,7 @@ def evaluate_command(
     _check_choices(ranking, liked, list_oracle and not oracle_batches)
     if plot is not None and simulator is None:
         _refuse_empty_plot(plot, directories)
-    chosen = choose_device(device, threads)
+    chosen, made_by = choose_device(device, threads), chosen_decoder(decoder, decoder_set)
     evaluations: dict[str, api.Evaluation] = {}
     oracles: api.Oracles = {}
     references: api.References = {}
@@ -124,12 +127,13 @@ def evaluate_command(
                 references=references,
                 pessimism=pessimism,
                 list_oracle=list_oracle,
+                decoder=made_by,
             )
     report = _report(evaluations, oracles, ranking == "unsorted")
     if plot is not None:
         report.plot(plot)
     if as_json:
-        print_json({"runs": {name: report.as_json(name, run) for name, run in evaluations.items()}})
+        print_json({"runs": report.as_json(), **({} if made_by is None else {"decoder": made_by.as_dict()})})
     else:
         report.print()
 
@@ -143,8 +147,11 @@ class _Report:
     tests: Mapping[str, Mapping[str, float]]
     oracles: Mapping[str, "list[FrontierPoint]"]
 
-    def as_json(self, run: str, evaluation: "Evaluation") -> dict[str, object]:
-        """Return all that was measured of a run."""
+    def as_json(self) -> dict[str, object]:
+        """Return all that was measured, by run."""
+        return {run: self._run_as_json(run, evaluation) for run, evaluation in self.evaluations.items()}
+
+    def _run_as_json(self, run: str, evaluation: "Evaluation") -> dict[str, object]:
         return {
             "rows": self.rows[run],
             "test": self.tests.get(run),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gfn4rec.cli.compute import DeviceOption, ThreadsOption, choose_device, following
+from gfn4rec.cli.decoder import DecoderOption, DecoderSetOption, chosen_decoder
 from gfn4rec.cli.output import JsonOption, check_folder, out, print_json, table, tell, working
 from gfn4rec.errors import UserError
 from gfn4rec.storage import write_whole
@@ -55,6 +56,8 @@ def recommend_command(
             "closer to what they would like best."
         ),
     ] = 1.0,
+    decoder: DecoderOption = None,
+    decoder_set: DecoderSetOption = None,
     exclude_seen: Annotated[
         bool, typer.Option("--exclude-seen", help="Do not recommend items in the user's log or in --history.")
     ] = False,
@@ -93,12 +96,12 @@ def recommend_command(
         if users is None
         else _read_queries(users, shared)
     )
-    chosen = choose_device(device, threads)
+    chosen, made_by = choose_device(device, threads), chosen_decoder(decoder, decoder_set)
     sampling = Sampling(temperature, greedy, greediness, reward_weight=reward_weight)
     with working(f"opening {directory}") as work:
         recommender = Recommender.open(directory, data, simulator, expected_reward, chosen, tell)
         answers, report = [], following(threads, work.advance)
-        for answer in recommender.recommend(queries, slates, sampling, exclude_seen, seed):
+        for answer in recommender.recommend(queries, slates, sampling, exclude_seen, seed, made_by):
             answers.append(answer)
             report("answering", len(answers), len(queries))
     if target is not None:
@@ -117,6 +120,9 @@ def recommend_command(
 def _print_answer(answer: "Answer") -> None:
     for note in answer.notes:
         tell(note)
+    if answer.decoder is not None:
+        settings = ", ".join(f"{key}={value}" for key, value in answer.decoder.config.model_dump().items())
+        out().print(f"made by {answer.decoder.name} ({settings}); probabilities are those of the policy itself")
     for number, slate in enumerate(answer.slates, start=1):
         reward = "" if slate.expected_reward is None else f", expected reward {slate.expected_reward:.3f}"
         out().print(f"slate {number}: log-probability {slate.log_prob:.2f}{reward}", style="bold")

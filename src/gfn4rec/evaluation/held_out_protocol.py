@@ -14,9 +14,11 @@ from torch import Tensor
 
 from gfn4rec.config import StrictConfig
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.decoders.base import Decoder
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation import held_out
 from gfn4rec.evaluation.held_out import ShownBeforeTest
+from gfn4rec.evaluation.ways import GREEDY, Way, at_weights, decoded_ways
 from gfn4rec.metrics import metrics_of
 from gfn4rec.policies import build_policy
 from gfn4rec.policies.base import Policy
@@ -132,9 +134,10 @@ def evaluate_held_out(
     sampling: Sampling = Sampling(greedy=True),  # noqa: B008
     generator: torch.Generator | None = None,
     report: Callable[[int, int], None] = lambda *_: None,
+    decoder: Decoder | None = None,
 ) -> HeldOutRow:
-    """Return the held-out metrics of a policy."""
-    shown = recommend_before(policy, tests, sampling, generator, report)
+    """Return the held-out metrics of a policy, or of what a decoder makes from it."""
+    shown = recommend_before(policy, tests, sampling, generator, report, decoder)
     return {metric.key: getattr(held_out, metric.key)(shown) for metric in metrics_of("held_out")}
 
 
@@ -144,15 +147,16 @@ def recommend_before(
     sampling: Sampling = Sampling(greedy=True),  # noqa: B008
     generator: torch.Generator | None = None,
     report: Callable[[int, int], None] = lambda *_: None,
+    decoder: Decoder | None = None,
 ) -> ShownBeforeTest:
     """Return what a policy recommends just before the test slates, and what of it was relevant."""
-    slates, num_done = [tests.relevant_BK[:0]], 0
+    slates, num_done, way = [tests.relevant_BK[:0]], 0, Way(sampling, decoder)
     for part_b in _batches(tests.slate_B, tests.data.num_items):
         is_seen_bN = seen_before(tests.data, part_b)
         item_N = torch.arange(tests.data.num_items + 1, device=part_b.device)
         candidates_bN = item_N.masked_fill(is_seen_bN, 0)[:, 1:]
         request = tests.data.slates(part_b).request
-        slates.append(policy.recommend(request, generator, sampling, candidates_bN).slate_BK)
+        slates.append(way.recommend(policy, request, generator, candidates_bN).slate_BK)
         num_done += len(part_b)
         report(num_done, len(tests.slate_B))
     slate_BK = torch.cat(slates)
@@ -178,15 +182,23 @@ def measure_held_out(
     references: dict[str, HeldOutRow] | None = None,
     reward_weights: Sequence[float] = (1.0,),
     report: Report = lambda *_: None,
+    decoder: Decoder | None = None,
 ) -> HeldOutResults:
-    """Return the held-out metrics of a policy and of its prior, if it has one, beside those of references."""
-    ways = {weighted_name("greedy", weight): Sampling(greedy=True, reward_weight=weight) for weight in reward_weights}
+    """Return the held-out metrics of a policy and of its prior, if it has one, beside those of references.
+
+    With a decoder, they are also those of its slates. Where it chooses among drawn slates, they are drawn at
+    temperature 1.
+    """
+    ways = at_weights({GREEDY: Way(Sampling(greedy=True))}, reward_weights)
+    if decoder is not None:
+        first = next(iter(decoded_ways(decoder, {"T=1": Way(Sampling())}).items()))
+        ways |= at_weights(dict([first]), reward_weights)
     if policy.has_prior:
-        ways[PRIOR] = Sampling(greedy=True, reward_weight=0.0)
-    rows = {
-        name: evaluate_held_out(policy, tests, sampling, report=_named(report, f"held-out {name}"))
-        for name, sampling in ways.items()
-    }
+        ways[PRIOR] = Way(Sampling(greedy=True, reward_weight=0.0))
+    rows = {}
+    for name, way in ways.items():
+        generator, own = torch_generator(0, "evaluation/held-out/decoder", tests.data.device), f"held-out {name}"
+        rows[name] = evaluate_held_out(policy, tests, way.sampling, generator, _named(report, own), way.decoder)
     return HeldOutResults(
         liked=tests.liked,
         slate_size=tests.data.slate_size,
@@ -196,11 +208,6 @@ def measure_held_out(
         rows=rows,
         references=measure_references(tests, report) if references is None else references,
     )
-
-
-def weighted_name(way: str, reward_weight: float) -> str:
-    """Return the name of the row of a reward weight; at 1 it is that of the way alone."""
-    return way if reward_weight == 1 else f"{way}, w={reward_weight:g}"
 
 
 def _named(report: Report, name: str) -> Callable[[int, int], None]:

@@ -1,13 +1,16 @@
 """Evaluation protocols: in the simulator, and on logged slates that the policy has not learned from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.decoders.base import Decoder
 from gfn4rec.errors import UserError
 from gfn4rec.evaluation import ranking, slates
+from gfn4rec.evaluation.ways import Way
 from gfn4rec.metrics import authors_keys, metrics_of
 from gfn4rec.policies.base import Policy
 from gfn4rec.schema import Sampling
@@ -40,13 +43,17 @@ def evaluate_in_simulator(
     num_batches: int,
     seed: int,
     report: Callable[[int, int], None] = lambda *_: None,
+    decoder: Decoder | None = None,
 ) -> dict[str, float]:
-    """Return means over batches of new episodes. The same seed gives the same users and the same random numbers."""
+    """Return means over batches of new episodes, of the slates that a policy draws or that a decoder makes from it.
+
+    The same seed gives the same users and the same random numbers.
+    """
     generator = torch_generator(seed, "evaluation", environment.data.device)
     request = environment.reset(seed)
-    rows = []
+    rows, way = [], Way(sampling, decoder)
     for batch in range(num_batches):
-        proposal = policy.recommend(request, generator, sampling)
+        proposal = way.recommend(policy, request, generator)
         feedback = environment.step(proposal.slate_BK)
         score_BK = policy.relevance(request, proposal.slate_BK, proposal.log_prob_BK)
         rows.append(
@@ -55,6 +62,23 @@ def evaluate_in_simulator(
         request = feedback.next_request
         report(batch + 1, num_batches)
     return mean_metrics(rows)
+
+
+def measure_ways(
+    policy: Policy,
+    environment: UserEnvironment,
+    ways: Mapping[str, Way],
+    num_batches: int,
+    seed: int,
+    report: Callable[[str, int, int], None] = lambda *_: None,
+) -> dict[str, dict[str, float]]:
+    """Return the metrics of each way of making slates, with the same users for all."""
+    return {
+        name: evaluate_in_simulator(
+            policy, environment, way.sampling, num_batches, seed, partial(report, name), way.decoder
+        )
+        for name, way in ways.items()
+    }
 
 
 @torch.no_grad()

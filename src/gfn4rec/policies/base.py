@@ -154,12 +154,10 @@ class Policy(nn.Module, ABC):
         is drawn uniformly, by a re-ranker only from its ranker's list. With a generator for each request, a slate does
         not depend on the other requests of the batch.
         """
-        sampling = _for_requests(sampling, request.user_B)
+        sampling = self._checked(sampling, request)
         check_generators(generator, len(request.user_B))
         if generator is None and not sampling.is_deterministic:
             raise UserError("sampling needs a generator; give one, or Sampling(greedy=True)")
-        if not self.has_prior and bool((torch.as_tensor(sampling.reward_weight) != 1).any()):
-            raise UserError(f"a {type(self).__name__} has no prior; leave reward_weight at 1, or use gfn-prior")
         device, num_requests = request.user_B.device, len(request.user_B)
         if not num_requests:
             empty_BK = torch.empty(0, self.catalogue.slate_size, device=device)
@@ -173,12 +171,24 @@ class Policy(nn.Module, ABC):
             chosen_from, weight = self._candidates(candidates, request), sampling.reward_weight
             plan = self.plan(Context(request, chosen_from, latent_BZ=latent_BZ, reward_weight=weight))
             slate_BK, *log_probs = plan.sample(size, uniform_BK, sampling)
-        if not bool(log_probs[0].isfinite().all()):
-            raise RunError("the policy's scores are NaN or infinite: its weights have diverged; lower learning_rate")
+        refuse_diverged(log_probs[0])
         # Copies, because inference tensors cannot be used in training.
         log_prob_BK, sampling_log_prob_BK = (_probable(values).clone() for values in log_probs)
         latent_BZ = None if latent_BZ is None else latent_BZ.clone()
         return Proposal(slate_BK.clone(), log_prob_BK, sampling_log_prob_BK, latent_BZ)
+
+    def greedy_plan(
+        self, request: Request, reward_weight: float | Tensor = 1.0, candidates: CandidateIds | None = None
+    ) -> Plan:
+        """Return the plan of greedy slates, which draws nothing.
+
+        It is read with the policy evaluating (`evaluating`) and without gradients.
+        """
+        sampling = self._checked(Sampling(greedy=True, reward_weight=reward_weight), request)
+        with evaluating(self), torch.inference_mode():
+            latent_BZ = self.draw_latent(len(request.user_B), sampling, None, request.user_B.device)
+            chosen_from, weight = self._candidates(candidates, request), sampling.reward_weight
+            return self.plan(Context(request, chosen_from, latent_BZ=latent_BZ, reward_weight=weight))
 
     def log_probs(
         self,
@@ -245,6 +255,13 @@ class Policy(nn.Module, ABC):
         """Draw the latent vectors that slates are conditioned on, (B, Z), or return None if the policy has none."""
         return None
 
+    def _checked(self, sampling: Sampling, request: Request) -> Sampling:
+        """Return the sampling of requests, resolved, if it has a meaning for this policy."""
+        sampling = _for_requests(sampling, request.user_B)
+        if not self.has_prior and bool((torch.as_tensor(sampling.reward_weight) != 1).any()):
+            raise UserError(f"a {type(self).__name__} has no prior; leave reward_weight at 1, or use gfn-prior")
+        return sampling
+
     def _candidates(self, ids: CandidateIds | None, request: Request) -> Candidates:
         if ids is None:
             return Candidates.all_items(self.catalogue.num_items, request.user_B.device)
@@ -273,6 +290,12 @@ def _for_requests(sampling: Sampling, user_B: Tensor) -> Sampling:
         is_mixed = bool(greedy.any()) and not bool(greedy.all())
         greedy = greedy.to(user_B.device) if is_mixed else bool(greedy.all())
     return replace(sampling, temperature=temperature, greedy=greedy, reward_weight=reward_weight)
+
+
+def refuse_diverged(log_prob_BK: Tensor) -> None:
+    """Raise a `RunError` if a log-probability is NaN or infinite."""
+    if not bool(log_prob_BK.isfinite().all()):
+        raise RunError("the policy's scores are NaN or infinite: its weights have diverged; lower learning_rate")
 
 
 def _probable(log_prob_BK: Tensor) -> Tensor:

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from gfn4rec.config import nearest
 from gfn4rec.data.dataset import SlateData
+from gfn4rec.decoders.base import DecodedSlates, Decoder
 from gfn4rec.errors import UserError
+from gfn4rec.evaluation.ways import Way
 from gfn4rec.policies.base import Policy
 from gfn4rec.schema import Proposal, Request, Sampling
 from gfn4rec.seeding import torch_generator
@@ -72,6 +74,8 @@ class Answer:
     query: Query
     slates: tuple[Slate, ...]
     notes: tuple[str, ...] = field(default=())
+    decoder: Decoder | None = None
+    """What made the slates, if not the policy itself."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,12 @@ class Recommender:
         sampling: Sampling = Sampling(),  # noqa: B008
         exclude_seen: bool = False,
         seed: int | None = None,
+        decoder: Decoder | None = None,
     ) -> Iterator[Answer]:
         """Yield answers in the order of the queries, computed in batches.
 
-        Each call draws fresh slates; a seed makes them repeatable.
+        Each call draws fresh slates; a seed makes them repeatable. With a decoder, probabilities are those with which
+        the policy itself would choose the items.
         """
         shared = (sampling.temperature, sampling.greedy, sampling.greediness, sampling.reward_weight)
         if any(isinstance(value, Tensor) for value in shared):
@@ -147,10 +153,13 @@ class Recommender:
             raise UserError("greediness of a query replaces greedy and temperature; leave these out")
         if num_slates < 1:
             raise UserError(f"num_slates is {num_slates}; ask for at least one")
+        if num_slates > 1 and decoder is not None and not decoder.draws:
+            raise UserError(f"{decoder.name} makes one slate for a query; ask for one")
         generator = self._generator(seed)
         batch = max(1, _BATCH // num_slates)
         for first in range(0, len(queries), batch):
-            yield from self._answer(queries[first : first + batch], num_slates, sampling, exclude_seen, generator)
+            part = queries[first : first + batch]
+            yield from self._answer(part, num_slates, sampling, exclude_seen, generator, decoder)
 
     def _generator(self, seed: int | None) -> torch.Generator:
         if seed is not None:
@@ -166,6 +175,7 @@ class Recommender:
         sampling: Sampling,
         exclude_seen: bool,
         generator: torch.Generator,
+        decoder: Decoder | None,
     ) -> Iterator[Answer]:
         notes: list[list[str]] = [[] for _ in queries]
         request = self._requests(queries, notes)
@@ -174,11 +184,11 @@ class Recommender:
         request = request[row_B]
         own_candidates = None if candidates is None else candidates[row_B]
         own_sampling = self._sampling(queries, sampling, row_B)
-        proposal = self.policy.recommend(request, generator, own_sampling, own_candidates)
-        slates = self._slates(request, proposal)
+        decoded = Way(own_sampling, decoder).recommend(self.policy, request, generator, own_candidates)
+        slates = self._slates(request, decoded)
         for number, query in enumerate(queries):
             own = slates[number * num_slates : (number + 1) * num_slates]
-            yield Answer(query, tuple(own), tuple(notes[number]))
+            yield Answer(query, tuple(own), tuple(notes[number]), decoder)
 
     def _sampling(self, queries: Sequence[Query], sampling: Sampling, row_B: Tensor) -> Sampling:
         """Return the sampling of all queries, with the knobs of those that have their own."""
@@ -311,13 +321,13 @@ class Recommender:
             raise UserError(f"{what}: item {item} is not in the catalogue")
         return self._item_number[item]
 
-    def _slates(self, request: Request, proposal: Proposal) -> list[Slate]:
-        expected: list[float | None] = [None] * len(proposal.slate_BK)
+    def _slates(self, request: Request, decoded: Proposal | DecodedSlates) -> list[Slate]:
+        expected: list[float | None] = [None] * len(decoded.slate_BK)
         if self.environment is not None:
-            expected = list(self.environment.expected_rewards(request, proposal.slate_BK).tolist())
+            expected = list(self.environment.expected_rewards(request, decoded.slate_BK).tolist())
         slates = []
         for items, log_probs, reward in zip(
-            proposal.slate_BK.tolist(), proposal.log_prob_BK.double(), expected, strict=True
+            decoded.slate_BK.tolist(), decoded.log_prob_BK.double(), expected, strict=True
         ):
             shown = [
                 ShownItem(self._item_id[item], self._title[item], probability)
@@ -341,5 +351,6 @@ def as_dict(answer: Answer) -> dict[str, object]:
             }
             for slate in answer.slates
         ],
+        **({} if answer.decoder is None else {"decoder": answer.decoder.as_dict()}),
         **({"notes": list(answer.notes)} if answer.notes else {}),
     }

@@ -281,11 +281,11 @@ def _without_table(key: str) -> str:
     return inner if table in _TABLES else key
 
 
-def parse_change(text: str) -> tuple[str, object]:
+def parse_change(text: str, option: str = "--set") -> tuple[str, object]:
     """Return the key and the value of `key=value`; the value is TOML, or else the text itself."""
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise UserError(f"--set {text}: write key=value")
+        raise UserError(f"{option} {text}: write key=value")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

@@ -78,6 +78,7 @@ def _measure(job: Job, benchmark: Benchmark, directory: Path, device: str) -> Jo
         num_batches=job.num_batches,
         oracle_batches=0,
         seed=job.settings.seed,
+        decoder=None if job.decoder is None else job.decoder.build(),
     )
     return JobResult(
         key=job.key(benchmark),

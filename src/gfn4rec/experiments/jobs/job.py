@@ -2,7 +2,11 @@
 
 from typing import Final
 
-from gfn4rec.config import StrictConfig, identity_values
+from pydantic import Field
+
+from gfn4rec.config import ADDED_LATER, GrownConfig, StrictConfig, identity_values
+from gfn4rec.decoders import build_decoder
+from gfn4rec.decoders.base import Decoder
 from gfn4rec.experiments.benchmark import Benchmark, digest
 from gfn4rec.training.config import RunSettings
 
@@ -12,7 +16,22 @@ CODE_VERSION: Final = 1
 _WITHOUT_EFFECT = ("checkpoint_every", "final_batches", "tensorboard")  # on what a job measures
 
 
-class Job(StrictConfig):
+class DecoderChoice(StrictConfig):
+    """A decoder, by its name and those of its settings that are not the default."""
+
+    name: str
+    settings: dict[str, object] = Field(default_factory=dict)
+
+    def build(self) -> Decoder:
+        """Return the decoder."""
+        return build_decoder(self.name, self.settings)
+
+    def identity(self) -> dict[str, object]:
+        """Return what tells it from other decoders in keys."""
+        return {"name": self.name, "settings": identity_values(self.build().config)}
+
+
+class Job(GrownConfig):
     """A run's settings, and how its policy is measured in the end."""
 
     settings: RunSettings
@@ -20,6 +39,8 @@ class Job(StrictConfig):
     """Temperatures of the sampled slates that are measured, besides greedy ones."""
     num_batches: int = 100
     """Batches of each measurement."""
+    decoder: DecoderChoice | None = Field(default=None, json_schema_extra=ADDED_LATER)
+    """A decoder whose slates are measured beside those of the policy; the training is the same with and without it."""
 
     def users(self, benchmark: Benchmark) -> dict[str, object]:
         """Return how users come and go, with the simulator's rho where none is set."""
@@ -43,7 +64,7 @@ class Job(StrictConfig):
     def _measurement_values(self) -> dict[str, object]:
         values = identity_values(self)
         del values["settings"]
-        return values
+        return values if self.decoder is None else {**values, "decoder": self.decoder.identity()}
 
     def _settings_values(self, benchmark: Benchmark) -> dict[str, object]:
         values = identity_values(self.settings)

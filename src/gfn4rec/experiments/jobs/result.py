@@ -43,7 +43,10 @@ class JobResult(StrictConfig):
     seconds: float
     """Time of training, without measurements."""
     metrics: dict[str, Metrics]
-    """Metrics in the simulator, by how slates were chosen: greedy, T=1, ...; `_unsorted` ones follow the authors."""
+    """Metrics in the simulator, by how slates were chosen: greedy, T=1, ...; with a decoder also mmr, ...
+
+    `_unsorted` ones follow the authors.
+    """
     last_steps: Metrics | None = None
     """Means over the last steps of online training, as the paper reports them."""
     test: Metrics | None = None

@@ -36,8 +36,10 @@ _EXPLANATION = (
 
 
 def frontier_points(run: JobResult) -> list[tuple[float, float]]:
-    """Return coverage and expected reward of greedy slates and at each temperature."""
-    return [(metrics["coverage"], metrics["expected_reward"]) for metrics in run.metrics.values()]
+    """Return coverage and expected reward of greedy slates and at each temperature; of a decoder only its own."""
+    prefix = "" if run.job.decoder is None else run.job.decoder.name
+    rows = (metrics for way, metrics in run.metrics.items() if way.startswith(prefix))
+    return [(metrics["coverage"], metrics["expected_reward"]) for metrics in rows]
 
 
 def _row(label: str, runs: Sequence[JobResult], is_baseline: bool) -> Row:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from gfn4rec.experiments.jobs.job import DecoderChoice
 from gfn4rec.experiments.search.spaces import LARGE_BATCH_RATES
 from gfn4rec.policies.averaging import AVERAGING
 
@@ -29,6 +30,8 @@ class Model:
     """Temperatures to measure in addition to those of all models."""
     variant_of: str | None = None
     """The model that it takes all other settings from; a variant is not tuned by itself."""
+    decoder: DecoderChoice | None = None
+    """A decoder whose slates are measured beside those of the policy, in rows that begin with its name."""
 
     @property
     def is_study(self) -> bool:

@@ -124,6 +124,7 @@ class Protocol:
                 settings=resolve_settings(mode, model.policy, changes=changes, seed=seed),
                 temperatures=(*self.temperatures, *model.low_temperatures) if mode == "online" else (1.0,),
                 num_batches=budget.num_batches,
+                decoder=model.decoder,
             )
             for seed in range(self._num_seeds(model))
         )
