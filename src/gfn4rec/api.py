@@ -300,9 +300,8 @@ def evaluate(
     """Evaluate the policy of a run on test slates and in the simulator, greedy and at each temperature.
 
     Without a simulator, only the test slates are evaluated, at most `num_slates` by held-out metrics. `liked` is the
-    smallest reward of a liked item there, `pessimism` replaces that of the users, `list_oracle` measures that one, too.
-    `notify` receives notes on checkpoints and data. `oracles` and `references` hold those measured before. The slates
-    of a decoder have rows of their own, beside those of the policy.
+    smallest reward of a liked item there, `pessimism` replaces that of the users, `list_oracle` measures that one, too,
+    a decoder's slates have rows of their own. `oracles` and `references` hold those measured before.
 
     >>> evaluation = evaluate("runs/tiny", temperatures=(1.0, 0.5), num_batches=2, oracle_batches=1)
     >>> list(evaluation.rows), list(evaluation.held_out.references)
