@@ -91,8 +91,8 @@ def evaluate_command(
     """Measure trained policies on the test slates of the log, and in the simulator beside oracles.
 
     Held-out metrics say whether a policy, free to show any item, finds what users liked next in the log; popularity and
-    random slates are measured beside it, and a verdict sums it up. In the simulator, slates are chosen greedily, sampled
-    at each temperature, and made by --decoder if there is one. docs/training.md explains the metrics.
+    random slates are measured beside it, and a verdict sums it up. In the simulator, slates are chosen greedily,
+    sampled at each temperature, and made by --decoder if there is one. docs/training.md explains the metrics.
     """
     from gfn4rec import api
 
@@ -103,9 +103,7 @@ def evaluate_command(
     if plot is not None and simulator is None:
         _refuse_empty_plot(plot, directories)
     chosen, made_by = choose_device(device, threads), chosen_decoder(decoder, decoder_set)
-    evaluations: dict[str, api.Evaluation] = {}
-    oracles: api.Oracles = {}
-    references: api.References = {}
+    evaluations, oracles, references = dict[str, api.Evaluation](), api.Oracles(), api.References()
     with working(f"opening {directories[0]}") as work:
         report_batch = following(threads, work.advance)
         for name, directory in _names(directories).items():
