@@ -31,7 +31,7 @@ from gfn4rec.training.threads import PATIENCE, Threads
 
 NUM_ITEMS, USERS, REQUESTS = 3043, 128, 16
 PARTS = {"training step": "train", "served batch": "serve", "evaluation batch": "evaluate"}
-MODES = {"adaptive": "3000", "fixed": "3000", "spinning": None}  # and how long OpenMP's threads spin while they wait
+MODES = {"adaptive": "600", "fixed": "600", "spinning": None}  # and how long OpenMP's threads spin while they wait
 MOST = 1.6  # times the quiet time
 
 

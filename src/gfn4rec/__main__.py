@@ -8,7 +8,7 @@ def run() -> None:
     """Run the command. Ctrl-C ends it with exit code 130 and without a traceback, even while modules are imported."""
     # A thread that waits for others spins a moment, then sleeps; by default it spins for milliseconds, on a core that
     # others may need. The number is read when PyTorch is imported; docs/performance.md has what it does.
-    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "600")
     try:
         from gfn4rec.cli import run as run_command
 

@@ -195,7 +195,7 @@ run()
 """
 
 
-@pytest.mark.parametrize(("given", "expected"), [({}, "3000"), ({"GOMP_SPINCOUNT": "9"}, "9")])
+@pytest.mark.parametrize(("given", "expected"), [({}, "600"), ({"GOMP_SPINCOUNT": "9"}, "9")])
 def test_waiting_threads_soon_sleep_unless_the_environment_says_other(given: dict[str, str], expected: str) -> None:
     rest = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     script = [sys.executable, "-c", SCRIPT]
