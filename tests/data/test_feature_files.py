@@ -32,8 +32,8 @@ id = "person"
 encoding = "utf-16"
 features.city = { kind = "categorical" }
 """
-# Films 5 and 6 are missing, 70 to 72 are not in the log; so are u2 and u9.
-FILMS = "film_id;name;genre\n1;Amélie;comédie\n2;Léon;drame\n3;Z;drame\n4;Ça;\n70;A;a\n71;B;b\n72;C;c\n"
+# Films 5 and 6 are missing, 70 to 72 are not in the log, and 72 is there twice; so are u2 and u9.
+FILMS = "film_id;name;genre\n1;Amélie;comédie\n2;Léon;drame\n3;Z;drame\n4;Ça;\n70;A;a\n71;B;b\n72;C;c\n72;C;c\n"
 PEOPLE = "person,city\nu1,Zürich\nu3,Málaga\nu9,Oslo\n"
 
 
