@@ -24,7 +24,8 @@ from gfn4rec.policies.candidates import Candidates
 from gfn4rec.schema import MIN_TEMPERATURE, Sampling
 
 TOLERANCE: Final = 1e-5
-_SHARP: Final = 0.25  # temperatures below it magnify the rounding of scores
+_LOW: Final = 0.5  # temperatures below it magnify the rounding of scores if these have a large weight
+_LOWEST: Final = 0.25  # and below this one in any case
 _TIE: Final = 1e-5  # scores this close may come in either order after other rounding, so that either is a greedy choice
 _ROWS: Final = 64
 _KEPT_POLICIES: Final = 4
@@ -33,18 +34,21 @@ _KEPT_POLICIES: Final = 4
 def tolerance(decision: Decision) -> float:
     """Return by how much log-probabilities of a decision may differ because of rounding.
 
-    A reward weight above 1 magnifies the scores, and so do low temperatures.
+    Low temperatures magnify the rounding of scores; a little higher ones do with a reward weight above 1.
 
     >>> from types import SimpleNamespace
     >>> [
     ...     tolerance(SimpleNamespace(sampling={"greediness": greediness, "reward_weight": weight}))
-    ...     for greediness, weight in ((0.0, 1.0), (0.75, 0.5), (0.875, 1.0), (1.0, 1.0), (0.5, 2.0), (0.875, 2.0))
+    ...     for greediness, weight in ((0.0, 4.0), (0.625, 0.5), (0.625, 2.0), (0.75, 9.0), (0.875, 1.0), (1.0, 1.0))
     ... ]
-    [1e-05, 1e-05, 8e-05, 1e-05, 2e-05, 0.00016]
+    [1e-05, 1e-05, 2e-05, 4e-05, 8e-05, 1e-05]
     """
     temperature = 1 - decision.sampling["greediness"]
-    by_weight = TOLERANCE * max(1.0, decision.sampling["reward_weight"])
-    return by_weight / temperature if 0 < temperature < _SHARP else by_weight
+    if not 0 < temperature < _LOW:
+        return TOLERANCE
+    if temperature < _LOWEST:
+        return TOLERANCE / temperature
+    return TOLERANCE * min(1 / temperature, max(1.0, decision.sampling["reward_weight"]))
 
 
 class Recomputation:
