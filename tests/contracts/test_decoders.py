@@ -8,8 +8,8 @@ import torch
 
 from gfn4rec.decoders import DECODERS, build_decoder
 from gfn4rec.decoders.base import DecodedSlates, Decoder
+from gfn4rec.decoders.diversity import DiversityConfig
 from gfn4rec.decoders.similarity import similarities
-from gfn4rec.decoders.top_items import DiversityConfig
 from gfn4rec.errors import UserError
 from gfn4rec.policies import POLICIES
 from gfn4rec.policies.base import CandidateIds, Policy

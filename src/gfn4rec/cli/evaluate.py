@@ -91,8 +91,8 @@ def evaluate_command(
     """Measure trained policies on the test slates of the log, and in the simulator beside oracles.
 
     Held-out metrics say whether a policy, free to show any item, finds what users liked next in the log; popularity and
-    random slates are measured beside it, and a verdict sums it up. In the simulator, slates are chosen greedily,
-    sampled at each temperature, and made by --decoder if there is one. docs/training.md explains the metrics.
+    random slates are measured beside it, and a verdict sums it up. In the simulator, if there is one, slates are chosen
+    greedily, sampled at each temperature, and made by the decoder. docs/training.md explains the metrics.
     """
     from gfn4rec import api
 

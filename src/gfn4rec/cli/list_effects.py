@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gfn4rec.errors import UserError
-
 if TYPE_CHECKING:
     from gfn4rec.simulator.effects import ListEffects
 
@@ -25,7 +23,4 @@ def read_effects(texts: list[str] | None) -> "ListEffects":
     from gfn4rec.simulator.effects import ListEffects
     from gfn4rec.training.config import parse_change
 
-    for text in texts or []:
-        if "=" not in text:
-            raise UserError(f"--effect {text}: write key=value")
-    return ListEffects.parse(dict(parse_change(text) for text in texts or []), "--effect")
+    return ListEffects.parse(dict(parse_change(text, "--effect") for text in texts or ()), "--effect")

@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from gfn4rec.decoders.base import DecodedSlates, Decoder
-from gfn4rec.decoders.similarity import similarities
-from gfn4rec.decoders.top_items import DiversityConfig, TopItems
-from gfn4rec.policies.base import CandidateIds, Policy
-from gfn4rec.policies.draws import Generators
-from gfn4rec.schema import Request, Sampling
+from gfn4rec.decoders.diversity import Diversifier, DiversityConfig
 
 _LEAST_VARIANCE = 1e-9  # less of an item's variance left is rounding: the items before it span it
 _LAST = 100.0  # puts items after those with variance, whose gains are at least log(1e-9)
@@ -21,29 +16,17 @@ class DPPConfig(DiversityConfig):
     """Settings of the DPP; the weight of relevance is theta in q = exp(relevance theta / (2 (1 - theta)))."""
 
 
-class DPP(Decoder):
+class DPP(Diversifier):
     """Takes, step by step, the item that makes the determinant of q_i S_ij q_j over the slate the largest."""
 
     name: ClassVar = "dpp"
     description: ClassVar = "greedy most likely slate of a determinantal point process: relevant and diverse as a set"
     Config: ClassVar = DPPConfig
-    draws: ClassVar = False
     config: DPPConfig
 
     @override
-    def _decode(
-        self,
-        policy: Policy,
-        request: Request,
-        generator: Generators | None,
-        sampling: Sampling,
-        candidates: CandidateIds | None,
-    ) -> DecodedSlates:
-        config = self.config
-        top = TopItems.of(policy, request, sampling, candidates, config.num_candidates)
-        similarity_BCC = similarities(policy, top.item_BC, config.similarity)
-        size, weight = policy.catalogue.slate_size, config.relevance_weight
-        return top.decoded(policy, greedy_subset(top.relevance(), similarity_BCC, top.is_item(), size, weight))
+    def _places(self, relevance_BC: Tensor, similarity_BCC: Tensor, is_item_BC: Tensor, size: int) -> Tensor:
+        return greedy_subset(relevance_BC, similarity_BCC, is_item_BC, size, self.config.relevance_weight)
 
 
 def greedy_subset(relevance_BC: Tensor, similarity_BCC: Tensor, is_item_BC: Tensor, size: int, weight: float) -> Tensor:

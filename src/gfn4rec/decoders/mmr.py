@@ -6,41 +6,24 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from gfn4rec.decoders.base import DecodedSlates, Decoder
-from gfn4rec.decoders.similarity import similarities
-from gfn4rec.decoders.top_items import DiversityConfig, TopItems
-from gfn4rec.policies.base import CandidateIds, Policy
-from gfn4rec.policies.draws import Generators
-from gfn4rec.schema import Request, Sampling
+from gfn4rec.decoders.diversity import Diversifier, DiversityConfig
 
 
 class MMRConfig(DiversityConfig):
     """Settings of MMR; the weight of relevance is its lambda."""
 
 
-class MMR(Decoder):
+class MMR(Diversifier):
     """Takes, step by step, the item that is relevant and unlike the most similar of the items before it."""
 
     name: ClassVar = "mmr"
     description: ClassVar = "maximal marginal relevance: relevant items that are unlike each of those before them"
     Config: ClassVar = MMRConfig
-    draws: ClassVar = False
     config: MMRConfig
 
     @override
-    def _decode(
-        self,
-        policy: Policy,
-        request: Request,
-        generator: Generators | None,
-        sampling: Sampling,
-        candidates: CandidateIds | None,
-    ) -> DecodedSlates:
-        config = self.config
-        top = TopItems.of(policy, request, sampling, candidates, config.num_candidates)
-        similarity_BCC = similarities(policy, top.item_BC, config.similarity)
-        size, weight = policy.catalogue.slate_size, config.relevance_weight
-        return top.decoded(policy, marginally_relevant(top.relevance(), similarity_BCC, top.is_item(), size, weight))
+    def _places(self, relevance_BC: Tensor, similarity_BCC: Tensor, is_item_BC: Tensor, size: int) -> Tensor:
+        return marginally_relevant(relevance_BC, similarity_BCC, is_item_BC, size, self.config.relevance_weight)
 
 
 def marginally_relevant(

@@ -1,7 +1,6 @@
 """A policy's top C items for each request, which decoders choose from."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from pydantic import Field
@@ -18,15 +17,6 @@ class TopItemsConfig(DecoderConfig):
 
     num_candidates: int = Field(default=50, ge=1)
     """Number of the policy's top items to choose from (C); at least the slate size is used."""
-
-
-class DiversityConfig(TopItemsConfig):
-    """Settings of a decoder that weighs relevance against diversity."""
-
-    relevance_weight: float = Field(default=0.7, ge=0, le=1)
-    """Weight of relevance against diversity: 1 shows the policy's top items, 0 starts at the best and diversifies."""
-    similarity: Literal["vectors", "features"] = "vectors"
-    """What makes items similar: the policy's item vectors, or the features of items (categories, not numbers)."""
 
 
 @dataclass(frozen=True)
